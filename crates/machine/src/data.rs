@@ -1,0 +1,319 @@
+//! JSON values as the machine handles them: cheap to clone, order-preserving, exact integers.
+//!
+//! [`Data`] wraps the expression engine's value type so that evaluating never converts. Every value that enters
+//! through [`Data::parse`] has passed the limits of [`Limits`]; every value that leaves is plain JSON.
+
+use jaq_json::{Num, Val};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// One JSON value.
+#[derive(Clone, Default)]
+pub struct Data(pub Val);
+
+/// What a payload may be.
+pub const DEPTH_MAX: usize = 64;
+
+/// Why bytes are not acceptable JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DataError {
+    #[error("not valid JSON: {0}")]
+    Syntax(String),
+    #[error("nested deeper than {DEPTH_MAX} levels")]
+    Depth,
+    #[error("number {0} is outside the range of a 64-bit float")]
+    Number(String),
+    #[error("text holds a NUL character")]
+    Nul,
+    #[error("duplicate key {0:?}")]
+    DuplicateKey(String),
+}
+
+impl Data {
+    pub const NULL: Data = Data(Val::Null);
+
+    pub fn object() -> Data {
+        Data(Val::obj(Default::default()))
+    }
+
+    pub fn text(text: impl Into<String>) -> Data {
+        Data(Val::utf8_str(text.into().into_bytes()))
+    }
+
+    pub fn int(n: i64) -> Data {
+        Data(Val::Num(Num::from_integral(n)))
+    }
+
+    pub fn bool(b: bool) -> Data {
+        Data(Val::Bool(b))
+    }
+
+    pub fn array(items: impl IntoIterator<Item = Data>) -> Data {
+        Data(items.into_iter().map(|item| item.0).collect())
+    }
+
+    pub fn map(entries: impl IntoIterator<Item = (String, Data)>) -> Data {
+        Data(Val::obj(entries.into_iter().map(|(k, v)| (Data::text(k).0, v.0)).collect()))
+    }
+
+    /// Reads JSON from outside: UTF-8, within the depth limit, no duplicate keys, no NUL, finite numbers.
+    pub fn parse(bytes: &[u8]) -> Result<Data, DataError> {
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let seed = Strict { depth: 0 };
+        let value = serde::de::DeserializeSeed::deserialize(seed, &mut reader)
+            .map_err(|error| strict_error(&error.to_string()))?;
+        reader.end().map_err(|error| strict_error(&error.to_string()))?;
+        Ok(Data(value))
+    }
+
+    pub fn from_json(json: serde_json::Value) -> Data {
+        serde_json::from_value(json).unwrap_or_default()
+    }
+
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// Compact JSON text.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_else(|_| b"null".to_vec())
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self.0, Val::Null)
+    }
+
+    /// jq truth: everything but `false` and `null`.
+    pub fn is_true(&self) -> bool {
+        !matches!(self.0, Val::Null | Val::Bool(false))
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.0 {
+            Val::TStr(bytes) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+
+    pub fn as_i64(&self) -> Option<i64> {
+        match &self.0 {
+            Val::Num(Num::Float(f)) if f.fract() == 0.0 && f.abs() < 9.0e15 => Some(*f as i64),
+            Val::Num(n) => n.as_isize().map(|n| n as i64),
+            _ => None,
+        }
+    }
+
+    /// The value under `key` if this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<Data> {
+        match &self.0 {
+            Val::Obj(map) => map.get(&Data::text(key).0).cloned().map(Data),
+            _ => None,
+        }
+    }
+
+    /// The elements if this is an array.
+    pub fn items(&self) -> Option<impl Iterator<Item = Data> + '_> {
+        match &self.0 {
+            Val::Arr(items) => Some(items.iter().cloned().map(Data)),
+            _ => None,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Val::Arr(items) => items.len(),
+            Val::Obj(map) => map.len(),
+            _ => 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entries if this is an object; keys as text.
+    pub fn entries(&self) -> Option<Vec<(String, Data)>> {
+        match &self.0 {
+            Val::Obj(map) => Some(map.iter().map(|(k, v)| (key_text(k), Data(v.clone()))).collect()),
+            _ => None,
+        }
+    }
+
+    /// True if a NaN, an infinity or a byte string hides inside: such a value has no JSON form.
+    pub fn has_no_json_form(&self) -> bool {
+        fn bad(val: &Val) -> bool {
+            match val {
+                Val::Num(Num::Float(f)) => !f.is_finite(),
+                Val::BStr(_) => true,
+                Val::Arr(items) => items.iter().any(bad),
+                Val::Obj(map) => map.iter().any(|(k, v)| !matches!(k, Val::TStr(_)) || bad(v)),
+                _ => false,
+            }
+        }
+        bad(&self.0)
+    }
+}
+
+fn key_text(key: &Val) -> String {
+    match key {
+        Val::TStr(bytes) | Val::BStr(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Data) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_bytes()))
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_val(&self.0, serializer)
+    }
+}
+
+fn write_val<S: Serializer>(val: &Val, serializer: S) -> Result<S::Ok, S::Error> {
+    match val {
+        Val::Null => serializer.serialize_unit(),
+        Val::Bool(b) => serializer.serialize_bool(*b),
+        Val::Num(Num::Int(n)) => serializer.serialize_i64(*n as i64),
+        Val::Num(Num::Float(f)) => write_float(*f, serializer),
+        Val::Num(number) => {
+            let text = number.to_string();
+            match (text.parse::<i128>(), text.parse::<f64>()) {
+                (Ok(n), _) if i64::try_from(n).is_ok() => serializer.serialize_i64(n as i64),
+                (Ok(n), _) if u64::try_from(n).is_ok() => serializer.serialize_u64(n as u64),
+                (_, Ok(f)) => write_float(f, serializer),
+                _ => serializer.serialize_unit(),
+            }
+        }
+        Val::TStr(bytes) | Val::BStr(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
+        Val::Arr(items) => serializer.collect_seq(items.iter().map(Borrowed)),
+        Val::Obj(map) => {
+            serializer.collect_map(map.iter().map(|(key, value)| (key_text(key), Borrowed(value))))
+        }
+    }
+}
+
+/// Integral floats print as integers, as jq does: `10/5` is `2`.
+fn write_float<S: Serializer>(f: f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0 {
+        serializer.serialize_i64(f as i64)
+    } else if f.is_finite() {
+        serializer.serialize_f64(f)
+    } else {
+        serializer.serialize_unit()
+    }
+}
+
+struct Borrowed<'a>(&'a Val);
+
+impl Serialize for Borrowed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_val(self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
+        Val::deserialize(deserializer).map(Data)
+    }
+}
+
+/// Reads a value while enforcing what outside data must obey.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+const DEPTH_MARK: &str = "!depth";
+const NUL_MARK: &str = "!nul";
+const KEY_MARK: &str = "!key ";
+
+fn strict_error(message: &str) -> DataError {
+    let bare = message.split(" at line ").next().unwrap_or(message);
+    match bare {
+        DEPTH_MARK => DataError::Depth,
+        NUL_MARK => DataError::Nul,
+        _ if bare.starts_with(KEY_MARK) => DataError::DuplicateKey(bare[KEY_MARK.len()..].to_owned()),
+        _ if bare == "recursion limit exceeded" => DataError::Depth,
+        _ if bare == "number out of range" => {
+            DataError::Number(message.rsplit("out of range").next().unwrap_or("").trim().to_owned())
+        }
+        _ => DataError::Syntax(message.to_owned()),
+    }
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for Strict {
+    type Value = Val;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Val, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> serde::de::Visitor<'de> for Strict {
+    type Value = Val;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Val, E> {
+        Ok(Val::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Val, E> {
+        Ok(Val::Num(Num::from_integral(value)))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Val, E> {
+        Ok(Val::Num(Num::from_integral(value)))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Val, E> {
+        Ok(Val::Num(Num::Float(value)))
+    }
+    fn visit_unit<E>(self) -> Result<Val, E> {
+        Ok(Val::Null)
+    }
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Val, E> {
+        match value.contains('\0') {
+            true => Err(E::custom(NUL_MARK)),
+            false => Ok(Data::text(value).0),
+        }
+    }
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Val, A::Error> {
+        let inner = self.deeper()?;
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(inner)? {
+            items.push(item);
+        }
+        Ok(items.into_iter().collect())
+    }
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Val, A::Error> {
+        let inner = self.deeper()?;
+        let mut object = jaq_json::Map::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key.contains('\0') {
+                return Err(serde::de::Error::custom(NUL_MARK));
+            }
+            let value = map.next_value_seed(inner)?;
+            if object.insert(Data::text(key.as_str()).0, value).is_some() {
+                return Err(serde::de::Error::custom(format!("{KEY_MARK}{key}")));
+            }
+        }
+        Ok(Val::obj(object))
+    }
+}
+
+impl Strict {
+    fn deeper<E: serde::de::Error>(self) -> Result<Strict, E> {
+        match self.depth >= DEPTH_MAX {
+            true => Err(E::custom(DEPTH_MARK)),
+            false => Ok(Strict { depth: self.depth + 1 }),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Errors of the definition language: RFC 7807 objects that a workflow can raise and catch.
+
+use crate::data::Data;
+use serde::{Deserialize, Serialize};
+
+/// The standard error kinds of the language, with their fixed statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Configuration,
+    Validation,
+    Expression,
+    Authentication,
+    Authorization,
+    Timeout,
+    Communication,
+    Runtime,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Configuration => "configuration",
+            Kind::Validation => "validation",
+            Kind::Expression => "expression",
+            Kind::Authentication => "authentication",
+            Kind::Authorization => "authorization",
+            Kind::Timeout => "timeout",
+            Kind::Communication => "communication",
+            Kind::Runtime => "runtime",
+        }
+    }
+
+    pub fn status(self) -> u16 {
+        match self {
+            Kind::Configuration | Kind::Validation | Kind::Expression => 400,
+            Kind::Authentication => 401,
+            Kind::Authorization => 403,
+            Kind::Timeout => 408,
+            Kind::Communication | Kind::Runtime => 500,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Kind::Configuration => "Configuration Error",
+            Kind::Validation => "Validation Error",
+            Kind::Expression => "Expression Error",
+            Kind::Authentication => "Authentication Error",
+            Kind::Authorization => "Authorization Error",
+            Kind::Timeout => "Timeout Error",
+            Kind::Communication => "Communication Error",
+            Kind::Runtime => "Runtime Error",
+        }
+    }
+}
+
+/// The base under which standard error types are raised.
+pub const TYPE_BASE: &str = "https://serverlessworkflow.io/spec/1.0.0/errors/";
+
+/// One error of the language.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    #[serde(rename = "type")]
+    pub error_type: String,
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// JSON pointer of the step that raised it; filled in by the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+}
+
+impl Fault {
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Fault {
+        Fault {
+            error_type: format!("{TYPE_BASE}{}", kind.word()),
+            status: kind.status(),
+            title: Some(kind.title().to_owned()),
+            detail: Some(detail.into()),
+            instance: None,
+        }
+    }
+
+    /// The fault as the object that `catch.as` binds and the API shows.
+    pub fn to_data(&self) -> Data {
+        Data::from_json(serde_json::to_value(self).expect("a fault is plain JSON"))
+    }
+
+    /// True if `wanted` names the same error type. The four historical spellings of standard types are equal
+    /// ({serverlessworkflow.io, open-workflow-specification.org} x {/spec/1.0.0/errors/, /dsl/errors/types/}).
+    pub fn is_type(&self, wanted: &str) -> bool {
+        self.error_type == wanted
+            || matches!((standard_word(&self.error_type), standard_word(wanted)), (Some(a), Some(b)) if a == b)
+    }
+}
+
+fn standard_word(error_type: &str) -> Option<&str> {
+    let rest = error_type.strip_prefix("https://")?;
+    let rest = rest
+        .strip_prefix("serverlessworkflow.io")
+        .or_else(|| rest.strip_prefix("open-workflow-specification.org"))?;
+    let word =
+        rest.strip_prefix("/spec/1.0.0/errors/").or_else(|| rest.strip_prefix("/dsl/errors/types/"))?;
+    Some(word.trim_end_matches('/'))
+}

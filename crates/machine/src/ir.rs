@@ -1,0 +1,329 @@
+//! The intermediate representation: what the machine executes and what the store versions.
+//!
+//! A [`Workflow`] is a flat arena of [`Step`]s and a table of [`Expr`]essions; lists of steps are index vectors.
+//! Everything is resolved: `then` targets are positions, `use.*` references are inlined, durations are numbers.
+//! It is plain data; [`crate::Program`] adds the compiled expressions.
+
+use crate::{data::Data, time::Span};
+use serde::{Deserialize, Serialize};
+
+/// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
+pub const IR_VERSION: u32 = 1;
+
+/// Index into [`Workflow::steps`].
+pub type StepId = u32;
+/// Index into [`Workflow::exprs`].
+pub type ExprId = u32;
+
+/// One definition, compiled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Workflow {
+    pub ir_version: u32,
+    pub dsl: String,
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The `document` object as given, for `$workflow.definition.document`.
+    pub document: Data,
+    /// Transformation of the raw workflow input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Template>,
+    /// JSON Schema of the raw workflow input (checked where schemas are supported).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Data>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Delay>,
+    /// The top-level `do` list.
+    pub root: Vec<StepId>,
+    pub steps: Vec<Step>,
+    pub exprs: Vec<Expr>,
+}
+
+/// One expression of the definition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expr {
+    /// jq text without the `${ }` around it.
+    pub source: String,
+    /// Names (without `$`) of the loop and catch variables visible here, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<String>,
+}
+
+/// One task of the language as it will be executed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub name: String,
+    /// JSON pointer with index and name: `/do/0/tryGetPet/try/0/getPet`.
+    pub reference: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ExprId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Delay>,
+    #[serde(default)]
+    pub then: Then,
+    pub kind: Kind,
+}
+
+/// Where the flow goes after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Then {
+    #[default]
+    Continue,
+    /// Leave the enclosing list.
+    Exit,
+    /// Finish the workflow.
+    End,
+    /// Position in the same list.
+    Goto(u32),
+}
+
+/// A value with expressions inside, evaluated once against the current data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Template {
+    Literal(Data),
+    Expr(ExprId),
+    Array(Vec<Template>),
+    Object(Vec<(String, Template)>),
+}
+
+/// A length of time, fixed or computed (an expression that yields an ISO 8601 text or a duration object).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Delay {
+    Fixed(Span),
+    Expr(ExprId),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    Do {
+        list: Vec<StepId>,
+    },
+    Set {
+        value: Template,
+    },
+    Switch {
+        cases: Vec<Case>,
+    },
+    For {
+        item: String,
+        at: String,
+        items: ExprId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        condition: Option<ExprId>,
+        list: Vec<StepId>,
+    },
+    Fork {
+        branches: Vec<StepId>,
+        compete: bool,
+    },
+    Wait {
+        delay: Delay,
+    },
+    Raise {
+        error: Raise,
+    },
+    Try {
+        list: Vec<StepId>,
+        catch: Catch,
+    },
+    Emit {
+        /// The event's attributes and data as an object; `source` and `type` are always there.
+        event: Template,
+    },
+    Listen {
+        filters: Vec<EventFilter>,
+        read: Read,
+    },
+    Call {
+        call: Call,
+    },
+    /// Understood and validated, but this engine cannot execute it; deploying is refused with this text.
+    Unsupported {
+        what: String,
+    },
+}
+
+/// One case of a switch, in order; the case without `when` is the default wherever it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<ExprId>,
+    pub then: Then,
+}
+
+/// What `raise` raises.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Raise {
+    pub error_type: Template,
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Template>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Catch {
+    #[serde(default)]
+    pub with: ErrorFilter,
+    /// Variable name (without `$`) that holds the error; `error` unless named.
+    pub error_as: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<ExprId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub except_when: Option<ExprId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Runs once retries are exhausted; `None` re-raises the error then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<Vec<StepId>>,
+    /// Where the flow goes after a caught error (`catch.then`), instead of the try step's own `then`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+}
+
+/// Which errors a catch takes; all given members must match.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorFilter {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<ExprId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub except_when: Option<ExprId>,
+    pub delay: Delay,
+    pub backoff: Backoff,
+    /// Retries after the first attempt; `None` is bounded by the engine's own cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count_max: Option<u32>,
+    /// Limit of one attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_max: Option<Delay>,
+    /// Limit of all attempts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_max: Option<Delay>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<(Delay, Delay)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Backoff {
+    Constant,
+    Linear,
+    /// `factor` defaults to 2; `max` caps the delay.
+    Exponential {
+        factor: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<Span>,
+    },
+}
+
+/// One event filter of a `listen` step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventFilter {
+    /// Attribute name → wanted value; texts may be regular expressions, `data` may be a predicate expression.
+    pub with: Vec<(String, Template)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub correlate: Vec<Correlation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Correlation {
+    pub key: String,
+    pub from: ExprId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Template>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Read {
+    #[default]
+    Data,
+    Envelope,
+    Raw,
+}
+
+/// What a `call` step calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Call {
+    Http(Http),
+    /// A registered worker: `name:version@default`, or a `use.functions` entry that resolves to one.
+    Worker {
+        name: String,
+        with: Template,
+    },
+    /// `human-task:1.0.0@default`.
+    HumanTask {
+        with: Template,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Http {
+    /// Upper case.
+    pub method: String,
+    /// Text with `{name}` expansions of top-level fields of the data, or an expression.
+    pub endpoint: Template,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, Template)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query: Vec<(String, Template)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Template>,
+    #[serde(default)]
+    pub output: HttpOutput,
+    #[serde(default)]
+    pub redirect: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HttpOutput {
+    #[default]
+    Content,
+    Raw,
+    Response,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Authentication {
+    Basic { username: Template, password: Template },
+    Bearer { token: Template },
+}

@@ -1,0 +1,21 @@
+//! Decides. Ids, time, data, the definition language, expressions and the instance state machine.
+//!
+//! The way in: [`language`] turns a document into the IR ([`ir::Workflow`]); [`program::Program`] is that IR with
+//! its expressions compiled; `decide` takes a program, a state and a command and answers what follows.
+//!
+//! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
+
+pub mod data;
+pub mod expr;
+pub mod fault;
+pub mod id;
+pub mod ir;
+pub mod language;
+pub mod program;
+pub mod time;
+
+pub use data::Data;
+pub use fault::Fault;
+pub use id::TenantId;
+pub use program::Program;
+pub use time::Time;

@@ -1,0 +1,90 @@
+//! What one commit holds and how it may end.
+
+use crate::rows::*;
+use machine::{TenantId, Time};
+use uuid::Uuid;
+
+/// Everything that follows from one cause, for one tenant. Lands whole or not at all.
+///
+/// Guards come first in `writes` (consume, claim, compare-and-set), so that a losing commit usually writes nothing.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub tenant: TenantId,
+    pub writes: Vec<Write>,
+}
+
+/// One guarded or plain write.
+#[derive(Clone, Debug)]
+pub enum Write {
+    // ---- guards: each ends the commit in `Outcome::Conflict` when it does not hold ----
+    /// Deletes the signal; `Conflict::Gone` if it is not there.
+    ConsumeSignal { id: Uuid },
+    /// Deletes the timer; `Conflict::Gone` if it is not there.
+    ConsumeTimer { instance: Uuid, token: u64 },
+    /// Deletes the call; `Conflict::Gone` if it is not there.
+    ConsumeCall { instance: Uuid, token: u64 },
+    /// Deletes the dead letter; `Conflict::Gone` if it is not there.
+    ConsumeDeadLetter { id: Uuid },
+    /// Inserts the idempotency record; `Conflict::Duplicate` if the key is there.
+    ClaimKey(InboxRow),
+    /// Inserts instance projection and snapshot at version 1; `Conflict::Exists` if the instance is there, or if
+    /// its business key is taken by an instance that has not ended.
+    CreateInstance { instance: Box<InstanceRow>, state: Box<StateRow> },
+    /// Replaces the snapshot if `state.expected_version` is the stored one; else `Conflict::Version`.
+    UpdateState(Box<StateRow>),
+    /// Replaces the task if `expected_version` is the stored one; else `Conflict::Version`.
+    UpdateTask { task: Box<TaskRow>, expected_version: i64 },
+    /// Inserts a definition version; `Conflict::Exists` if it is there.
+    CreateDefinition(Box<DefinitionRow>),
+    /// Inserts a tenant; `Conflict::Exists` if it is there.
+    CreateTenant(TenantRow),
+    // ---- plain writes ----
+    UpdateInstance(Box<InstanceChange>),
+    History(HistoryRow),
+    /// Inserts a signal; one with the same id already there is left as it is.
+    Signal(SignalRow),
+    Timer(TimerRow),
+    Call(CallRow),
+    /// Puts a failed call back with a later `visible_at`, its attempt count raised; nothing if it is gone.
+    RetryCall { instance: Uuid, token: u64, visible_at: Time, attempt: u32, last_error: Option<Vec<u8>> },
+    /// Puts a signal back the same way.
+    RetrySignal { id: Uuid, visible_at: Time, attempt: u32 },
+    /// Puts a timer back the same way.
+    RetryTimer { instance: Uuid, token: u64, visible_at: Time, attempt: u32 },
+    /// Deletes the call if it is there (its wait ended another way).
+    DropCall { instance: Uuid, token: u64 },
+    /// Deletes the timer if it is there.
+    DropTimer { instance: Uuid, token: u64 },
+    CreateTask(Box<TaskRow>),
+    TaskEvent(TaskEventRow),
+    Outbox(OutboxRow),
+    DeadLetter(Box<DeadLetterRow>),
+    CreateKey(KeyRow),
+    RevokeKey { id: String, at: Time },
+    /// Deletes outbox rows that were handed on.
+    OutboxSent { ids: Vec<Uuid> },
+}
+
+/// How one commit of a batch ended. The others of the batch are not affected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Durable.
+    Committed,
+    /// A guard did not hold; nothing of this commit was written.
+    Conflict(Conflict),
+    /// The store refuses these rows for good (too large, violated constraint); nothing was written.
+    Rejected(String),
+}
+
+/// Which guard did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The cause was consumed by somebody else.
+    Gone,
+    /// The idempotency key is taken: read the record back.
+    Duplicate,
+    /// The object to create is there already.
+    Exists,
+    /// The stored version is another.
+    Version,
+}

@@ -1,0 +1,13 @@
+//! Remembers. The `Store` port, its adapters, migrations and all SQL of the product.
+//!
+//! The way in: [`Store`] (the port and its contract), [`commit::Commit`] (what one write is), [`rows`] (what a row
+//! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`].
+//! Nothing here decides: no state transition happens in SQL, only guarded writes.
+
+pub mod commit;
+pub mod rows;
+pub mod views;
+
+mod port;
+pub use commit::{Commit, Conflict, Outcome, Write};
+pub use port::{Error, Result, Store};

@@ -1,0 +1,119 @@
+//! The port: what the runtime and the server ask of a store, and what every adapter promises.
+//!
+//! # Contract
+//!
+//! - **Durable before answered.** [`Store::commit`] answers `Committed` only for what survives a power cut.
+//! - **Whole or not at all.** A commit's writes land together. A conflict or a rejected row ends that commit only;
+//!   the rest of the batch lands (P12).
+//! - **In order.** Commits of one batch take effect in the order given; batches in the order submitted.
+//! - **Fenced.** A batch of a node whose lease another node has taken over is answered `Error::Fenced` and
+//!   nothing of it lands (P7).
+//! - **Unknown is said.** If the adapter cannot tell whether a batch landed it answers `Error::Unknown`; the caller
+//!   reads back by key or version and never re-runs blindly (F10).
+//! - **Claims.** A claim marks rows as owned by the node and returns them; a row is returned to one node only until
+//!   that node is taken over or releases it. Rows born with an owner are never returned by a claim of that node.
+//! - **No tenant, no row.** Every read names a tenant, except claims, which return the tenant with the row, and
+//!   [`Store::key_by_id`], which finds out whose key it is.
+
+use crate::{commit::*, rows::*, views::*};
+use async_trait::async_trait;
+use machine::{TenantId, Time};
+use uuid::Uuid;
+
+/// Named for what the caller does about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Back off and try again; nothing was written.
+    #[error("store unavailable: {0}")]
+    Unavailable(String),
+    /// The disk or quota is full; nothing was written; reads still work.
+    #[error("store full: {0}")]
+    Full(String),
+    /// It may or may not have landed: read back.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+    /// This node was taken over: stop.
+    #[error("node fenced")]
+    Fenced,
+    /// Stop and alert.
+    #[error("store corrupt: {0}")]
+    Corrupt(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    // ---- writing ----
+    /// Makes a batch durable and answers each commit, in order.
+    async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>>;
+
+    // ---- nodes ----
+    /// Registers a fresh node and gives it a lease until `now + lease_ms`.
+    async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
+    /// Renews the lease; `Fenced` if it was taken over.
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
+    /// Fences every other node whose lease ended before `now` and makes its rows backlog. Returns how many rows.
+    async fn take_over(&self, node: Uuid, now: Time) -> Result<u64>;
+    /// Ends the node's lease and makes its rows backlog (graceful stop).
+    async fn leave(&self, node: Uuid) -> Result<()>;
+
+    // ---- work discovery (backlog only; born-claimed rows never pass here) ----
+    async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>>;
+    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>>;
+    /// Timers due at `now`.
+    async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>>;
+    /// The earliest time at which unowned work of any kind becomes due, if there is any.
+    async fn next_due(&self) -> Result<Option<Time>>;
+
+    // ---- reading by key ----
+    async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>>;
+    async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>>;
+    /// The definition; the highest version (semver order) when `version` is `None`.
+    async fn definition(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Option<DefinitionRow>>;
+    async fn instance(&self, tenant: &TenantId, id: Uuid) -> Result<Option<InstanceView>>;
+    async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>>;
+    async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>>;
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>>;
+    async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>>;
+
+    // ---- lists, newest first ----
+    async fn instances(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>>;
+    /// The instance that holds `business_key` and has not ended, else the newest that held it.
+    async fn instance_by_key(&self, tenant: &TenantId, business_key: &str) -> Result<Option<InstanceView>>;
+    /// Oldest first, versions above `after`.
+    async fn history(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>>;
+    /// All versions (newest first by semver) of one name, or all definitions of the tenant.
+    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>>;
+    async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>>;
+    async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>>;
+    async fn dead_letters(
+        &self,
+        tenant: &TenantId,
+        filter: &DeadLetterFilter,
+        page: &Page,
+    ) -> Result<Vec<DeadLetterRow>>;
+    async fn tenants(&self) -> Result<Vec<TenantRow>>;
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>>;
+    /// Oldest first, over all tenants.
+    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>>;
+    /// Counts for one tenant, or over all.
+    async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts>;
+}

@@ -1,0 +1,260 @@
+//! What rows hold. Plain data; every row belongs to the tenant of its commit.
+
+use machine::{TenantId, Time};
+use uuid::Uuid;
+
+/// `wf_instances`: what products and people see of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceRow {
+    pub id: Uuid,
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub business_key: Option<String>,
+    /// JSON object of the parts a business key is made of.
+    pub business_parts: Option<Vec<u8>>,
+    /// `pending running waiting paused completed faulted cancelled`.
+    pub status: String,
+    pub input: Vec<u8>,
+    pub output: Option<Vec<u8>>,
+    pub error: Option<Vec<u8>>,
+    /// Product-facing state: the workflow's exported `$context`.
+    pub context: Option<Vec<u8>>,
+    pub traceparent: Option<String>,
+    pub correlation_id: Option<String>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub ended_at: Option<Time>,
+}
+
+/// A change of the projection. `None` leaves a column as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceChange {
+    pub id: Uuid,
+    pub status: String,
+    pub output: Option<Vec<u8>>,
+    /// `Some(None)` clears it (an operator retried a faulted instance).
+    pub error: Option<Option<Vec<u8>>>,
+    pub context: Option<Vec<u8>>,
+    pub updated_at: Time,
+    /// `Some(None)` reopens.
+    pub ended_at: Option<Option<Time>>,
+}
+
+/// `wf_runtime_states`: the engine's snapshot, the truth for resuming.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateRow {
+    pub instance: Uuid,
+    /// 0 when the row is to be created.
+    pub expected_version: i64,
+    pub state_version: i64,
+    pub snapshot_schema_version: i64,
+    /// `Open`, `Suspended` (waits on a timer), `Paused`, `Completed`, `Faulted`, `Cancelled`.
+    pub runtime_status: String,
+    pub waiting_kind: Option<String>,
+    pub waiting_token: Option<String>,
+    pub waiting_until: Option<Time>,
+    pub active_task_id: Option<Uuid>,
+    pub resume_pointer_json: Option<Vec<u8>>,
+    pub last_signal_id: Option<Uuid>,
+    pub last_error_code: Option<String>,
+    pub last_error_json: Option<Vec<u8>>,
+    /// Node id.
+    pub last_executed_by: Uuid,
+    pub last_executed_on: Time,
+    pub state_json: Vec<u8>,
+}
+
+/// What a turn loads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedState {
+    pub state_version: i64,
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub state_json: Vec<u8>,
+}
+
+/// `wf_history`: one row per commit of an instance, holding its events as a JSON array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryRow {
+    pub instance: Uuid,
+    /// The state version this commit made; 1..n without gap.
+    pub version: i64,
+    pub at: Time,
+    pub events: Vec<u8>,
+}
+
+/// `wf_signal_q`: a message to one instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalRow {
+    pub id: Uuid,
+    pub instance: Uuid,
+    pub signal_type: String,
+    /// The compact JSON envelope.
+    pub envelope: Vec<u8>,
+    pub created_at: Time,
+    pub visible_at: Time,
+    pub attempt: u32,
+    /// The node that will do it; `None` is backlog for whoever claims it.
+    pub owner: Option<Uuid>,
+}
+
+/// `wf_schedule_q`: a delayed signal. One per (instance, token).
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimerRow {
+    pub instance: Uuid,
+    pub token: u64,
+    pub due_at: Time,
+    pub envelope: Vec<u8>,
+    pub attempt: u32,
+    pub owner: Option<Uuid>,
+}
+
+/// `calls`: one step handed to a worker or endpoint. One per (instance, token).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallRow {
+    pub instance: Uuid,
+    pub token: u64,
+    /// Worker name, or `http`.
+    pub target: String,
+    /// JSON of the call: key, step, input.
+    pub envelope: Vec<u8>,
+    pub created_at: Time,
+    pub visible_at: Time,
+    pub attempt: u32,
+    pub last_error: Option<Vec<u8>>,
+    pub owner: Option<Uuid>,
+}
+
+/// A claimed row with the tenant it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed<T> {
+    pub tenant: TenantId,
+    pub row: T,
+}
+
+/// `wf_tasks`: work for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRow {
+    pub id: Uuid,
+    pub instance: Uuid,
+    /// The wait inside the instance that the task completes.
+    pub token: u64,
+    pub step: String,
+    pub title: String,
+    /// `open claimed completed cancelled`.
+    pub status: String,
+    pub assignee: Option<String>,
+    /// JSON arrays of names.
+    pub candidate_users: Vec<u8>,
+    pub candidate_groups: Vec<u8>,
+    pub payload: Vec<u8>,
+    pub form: Option<Vec<u8>>,
+    pub result: Option<Vec<u8>>,
+    pub priority: i64,
+    pub due_at: Option<Time>,
+    /// Raised by every change; starts at 1.
+    pub version: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub ended_at: Option<Time>,
+}
+
+/// `wf_task_events`: append-only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskEventRow {
+    pub task: Uuid,
+    /// The task version the event made.
+    pub sequence: i64,
+    /// `created assigned released completed reassigned cancelled`.
+    pub kind: String,
+    pub actor: String,
+    pub at: Time,
+    pub detail: Vec<u8>,
+}
+
+/// `outbox`: an event for the outside, in the commit that caused it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutboxRow {
+    pub id: Uuid,
+    /// Events of one key are published in order.
+    pub key: String,
+    pub event_type: String,
+    pub event: Vec<u8>,
+    pub created_at: Time,
+}
+
+/// `inbox`: an idempotency record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InboxRow {
+    /// What the key is for, e.g. `start` or `signal:<instance>`.
+    pub scope: String,
+    pub key: String,
+    /// SHA-256 of the request.
+    pub request_hash: Vec<u8>,
+    /// The answer, for whoever asks again.
+    pub answer: Vec<u8>,
+    pub created_at: Time,
+}
+
+/// `wf_dlq`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetterRow {
+    pub id: Uuid,
+    /// `signal timer call`.
+    pub source: String,
+    /// `deserialization definition-missing snapshot-inconsistent retries-exhausted`.
+    pub reason: String,
+    pub detail: String,
+    pub instance: Option<Uuid>,
+    /// Byte-identical to what was in the queue.
+    pub envelope: Vec<u8>,
+    /// What replay needs besides the envelope: token, target, type, as JSON.
+    pub origin: Vec<u8>,
+    pub attempts: u32,
+    /// Node id.
+    pub last_node: Uuid,
+    pub failed_at: Time,
+}
+
+/// `definitions`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DefinitionRow {
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub title: Option<String>,
+    /// As deployed, byte for byte.
+    pub source: Vec<u8>,
+    /// `application/yaml` or `application/json`.
+    pub media_type: String,
+    /// The IR as JSON.
+    pub ir: Vec<u8>,
+    pub created_at: Time,
+}
+
+/// `tenants`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantRow {
+    pub id: TenantId,
+    pub title: String,
+    /// `active suspended`.
+    pub status: String,
+    pub created_at: Time,
+}
+
+/// `api_keys`. The secret itself is never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyRow {
+    /// Public part, unique over all tenants.
+    pub id: String,
+    pub name: String,
+    /// SHA-256 of the secret.
+    pub hash: Vec<u8>,
+    /// JSON array of role names.
+    pub roles: Vec<u8>,
+    pub created_at: Time,
+    pub expires_at: Option<Time>,
+    pub revoked_at: Option<Time>,
+}

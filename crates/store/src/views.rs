@@ -1,0 +1,73 @@
+//! What people read: filters, pages and counts. Reads only.
+
+use machine::Time;
+use uuid::Uuid;
+
+/// The most rows one page may hold.
+pub const PAGE_MAX: usize = 200;
+
+/// Where a page begins and how long it is. Pages run newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Last id of the page before, exclusive.
+    pub after: Option<Uuid>,
+    /// 1 to [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// Which instances to list; every given member must match.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceFilter {
+    pub statuses: Vec<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub version: Option<String>,
+    pub business_key: Option<String>,
+    pub created_from: Option<Time>,
+    pub created_to: Option<Time>,
+}
+
+/// Which tasks to list.
+#[derive(Clone, Debug, Default)]
+pub struct TaskFilter {
+    pub statuses: Vec<String>,
+    pub assignee: Option<String>,
+    /// Tasks whose candidate groups hold any of these.
+    pub groups: Vec<String>,
+    pub instance: Option<Uuid>,
+}
+
+/// Which dead letters to list.
+#[derive(Clone, Debug, Default)]
+pub struct DeadLetterFilter {
+    pub reason: Option<String>,
+    pub source: Option<String>,
+    pub instance: Option<Uuid>,
+}
+
+/// An instance with what its snapshot says about now.
+#[derive(Clone, Debug)]
+pub struct InstanceView {
+    pub row: crate::rows::InstanceRow,
+    pub state_version: i64,
+    pub runtime_status: String,
+    pub waiting_kind: Option<String>,
+    pub waiting_until: Option<Time>,
+    pub active_task_id: Option<Uuid>,
+    /// The resume pointer as JSON: which step it stands at.
+    pub resume_pointer_json: Option<Vec<u8>>,
+    pub last_executed_by: Uuid,
+}
+
+/// Depths and counts for metrics and conservation checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// (status, number of instances).
+    pub instances: Vec<(String, u64)>,
+    pub signals: u64,
+    pub timers: u64,
+    pub calls: u64,
+    pub dead_letters: u64,
+    pub outbox: u64,
+    pub tasks_open: u64,
+}
