@@ -12,6 +12,7 @@ pub mod id;
 pub mod ir;
 pub mod language;
 pub mod program;
+pub mod retry;
 pub mod time;
 
 pub use data::Data;

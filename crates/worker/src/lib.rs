@@ -1,1 +1,148 @@
-//! worker
+//! Is told to act. What a worker author sees: [`Worker`], [`Context`], [`Outcome`], [`Declaration`].
+//!
+//! A worker is declared once: its name, its retry policy, its bounds and its handler. The runtime gives every
+//! worker the same wiring (tenant, stable key, retry with back-off, dead letters). A worker never sees the runtime
+//! or the store.
+
+use async_trait::async_trait;
+use machine::{Data, TenantId, time::Span};
+use std::sync::Arc;
+
+pub use machine::retry::RetryPolicy;
+
+/// Handles calls. Called at least once per call; `context.key` is the same on every attempt, so use it to make
+/// outside effects happen once.
+#[async_trait]
+pub trait Worker: Send + Sync + 'static {
+    async fn handle(&self, context: &Context, input: Data) -> Outcome;
+}
+
+/// What the worker is told about the call.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub tenant: TenantId,
+    /// The instance's id as the API shows it.
+    pub instance: String,
+    /// Reference of the step, e.g. `/do/0/charge`.
+    pub step: String,
+    /// Stable over attempts, restarts, nodes and replays: one key per (tenant, instance, step, iteration).
+    pub key: String,
+    /// 1 on the first attempt.
+    pub attempt: u32,
+    pub traceparent: Option<String>,
+    pub correlation_id: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The step's output.
+    Done(Data),
+    /// Try again by the worker's retry policy, or after the given time (a `Retry-After`) if that is longer.
+    Retry { failure: Failure, after: Option<Span> },
+    /// Do not try again: the step faults with this.
+    Fail(Failure),
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub class: Class,
+    pub message: String,
+}
+
+/// What kind of failure it was; decides which error the workflow sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Transient,
+    RateLimited,
+    Auth,
+    Validation,
+    Poison,
+}
+
+impl Class {
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Transient => "transient",
+            Class::RateLimited => "rate-limited",
+            Class::Auth => "auth",
+            Class::Validation => "validation",
+            Class::Poison => "poison",
+        }
+    }
+}
+
+impl Outcome {
+    pub fn retry(message: impl Into<String>) -> Outcome {
+        Outcome::Retry {
+            failure: Failure { class: Class::Transient, message: message.into() },
+            after: None,
+        }
+    }
+
+    pub fn fail(class: Class, message: impl Into<String>) -> Outcome {
+        Outcome::Fail(Failure { class, message: message.into() })
+    }
+}
+
+/// A worker with everything the runtime needs to know about it.
+#[derive(Clone)]
+pub struct Declaration {
+    /// What definitions call it: the part before `:version@catalog`.
+    pub name: String,
+    pub retry: RetryPolicy,
+    /// Attempts running at once on one node.
+    pub concurrency_max: usize,
+    /// An attempt that takes longer counts as failed.
+    pub timeout: Span,
+    pub worker: Arc<dyn Worker>,
+}
+
+impl Declaration {
+    /// A declaration with the default policy: 5 attempts, 256 at once, 60 s each.
+    pub fn new(name: impl Into<String>, worker: impl Worker) -> Declaration {
+        Declaration {
+            name: name.into(),
+            retry: RetryPolicy::default(),
+            concurrency_max: 256,
+            timeout: Span::from_secs(60),
+            worker: Arc::new(worker),
+        }
+    }
+
+    pub fn retry(mut self, retry: RetryPolicy) -> Declaration {
+        self.retry = retry;
+        self
+    }
+
+    pub fn concurrency_max(mut self, concurrency_max: usize) -> Declaration {
+        self.concurrency_max = concurrency_max.max(1);
+        self
+    }
+
+    pub fn timeout(mut self, timeout: Span) -> Declaration {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// Makes a worker of a plain function that needs no waiting.
+pub fn from_fn<F>(f: F) -> impl Worker
+where
+    F: Fn(&Context, Data) -> Outcome + Send + Sync + 'static,
+{
+    FromFn(f)
+}
+
+struct FromFn<F>(F);
+
+#[async_trait]
+impl<F> Worker for FromFn<F>
+where
+    F: Fn(&Context, Data) -> Outcome + Send + Sync + 'static,
+{
+    async fn handle(&self, context: &Context, input: Data) -> Outcome {
+        (self.0)(context, input)
+    }
+}

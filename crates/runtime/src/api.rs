@@ -1,0 +1,135 @@
+//! What callers of the runtime ask and what they are answered. No behaviour lives here.
+
+use machine::{Data, Fault, Time, language::Problem};
+use uuid::Uuid;
+
+/// Why the runtime refuses. Each variant is one thing the caller can do about it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Refusal {
+    /// Nothing of that name in this tenant.
+    #[error("{0} not found")]
+    NotFound(String),
+    /// The request is wrong in itself. `code` is a stable kebab-case word.
+    #[error("{detail}")]
+    Invalid { code: &'static str, detail: String, problems: Vec<Problem> },
+    /// The object's state does not allow it.
+    #[error("{detail}")]
+    Conflict { code: &'static str, detail: String, existing: Option<Uuid> },
+    /// The idempotency key was used with another request.
+    #[error("the idempotency key was used before with a different request")]
+    KeyReused,
+    /// `If-Match` names another version.
+    #[error("the object changed: it is at version {current}")]
+    Stale { current: i64 },
+    /// The tenant is suspended.
+    #[error("tenant is suspended")]
+    Suspended,
+    /// Shed before acknowledging: come back later.
+    #[error("too much work is queued; retry later")]
+    Busy,
+    /// The disk is full: writes are refused, reads work.
+    #[error("the store has no room left")]
+    Full,
+    /// The store cannot be reached, or the node is stopping.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// A definition's name; the newest version when `version` is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionRef {
+    pub namespace: String,
+    pub name: String,
+    pub version: Option<String>,
+}
+
+/// What deploying or validating found.
+#[derive(Clone, Debug)]
+pub struct Deployed {
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub warnings: Vec<Problem>,
+    /// False if exactly this document was deployed before.
+    pub created: bool,
+}
+
+/// One start.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub definition: DefinitionRef,
+    pub input: Data,
+    /// At most one open instance per key.
+    pub business_key: Option<String>,
+    /// Asking again with the same key gives the same instance.
+    pub idempotency_key: Option<String>,
+    pub traceparent: Option<String>,
+    pub correlation_id: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub id: Uuid,
+    /// True if an earlier request with the same idempotency key started it.
+    pub replayed: bool,
+}
+
+/// One message to an instance. It is an event of type `name` to the instance's `listen` steps.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    pub name: String,
+    pub data: Data,
+    /// Sender's id: sending again with the same id has no second effect.
+    pub id: Option<Uuid>,
+}
+
+/// What an operator can tell an instance to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Cancel,
+    Pause,
+    Resume,
+    /// Run the faulted step again.
+    Retry,
+}
+
+/// How an instance ended, or that it goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InstanceResult {
+    Completed(Data),
+    Faulted(Fault),
+    Cancelled,
+    /// Status word of now.
+    Pending(String),
+}
+
+/// What a person does with a task.
+#[derive(Clone, Debug)]
+pub enum TaskAct {
+    Claim,
+    Release,
+    Assign { to: String },
+    Complete { result: Data },
+}
+
+/// A change other parts may want to show; sent after its commit is durable.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Rises by one per change of this process.
+    pub sequence: u64,
+    pub tenant: machine::TenantId,
+    /// `instance`, `task` or `dead-letter`.
+    pub kind: &'static str,
+    pub id: Uuid,
+    /// Status word after the change.
+    pub status: String,
+    pub version: i64,
+    pub at: Time,
+}
+
+/// A new API key; the secret is shown this once.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    pub id: String,
+    pub secret: String,
+}
