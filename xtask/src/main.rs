@@ -1,2 +1,49 @@
-//! xtask
-fn main() {}
+//! Checks the tree: `cargo xtask test`, `tidy`, `sim`.
+//!
+//! The way in: [`Command`] is the list of verbs, one module each. Nothing here is needed to build or run the
+//! product, and nothing here knows the product's crates except by name.
+
+mod shell;
+mod sim;
+mod test;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Checks for the Windlass tree. What CI runs, anyone runs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs everything: format check, clippy, tidy, all tests, the simulation.
+    ///
+    /// Stops at the first phase that fails and says which one it was.
+    Test(test::Options),
+    /// Checks the rules of STYLE.md that a tool can check.
+    ///
+    /// A rule may be lifted for one file by a line with a reason in xtask/tidy-allow.txt.
+    Tidy(tidy::Options),
+    /// Runs the seeded simulation of the runtime, or replays one seed.
+    Sim(sim::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Test(options) => test::run(&options),
+        Command::Tidy(options) => tidy::run(&options),
+        Command::Sim(options) => sim::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

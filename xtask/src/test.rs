@@ -1,0 +1,154 @@
+//! `cargo xtask test`: the phases in order, the time each took, one clear line when one fails.
+//!
+//! The last line has the form of cargo's own `test result:` and sums up every test that ran.
+
+use crate::{
+    shell::{self, Count},
+    sim, tidy,
+};
+use anyhow::{Result, bail};
+use clap::Args;
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+/// Seeds of the simulation phase: enough to meet every fault and to catch every seeded bug, quick without
+/// optimisation.
+const SEEDS: u64 = 400;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Seeds of the simulation phase
+    #[arg(long, env = "WINDLASS_SIM_SEEDS", default_value_t = SEEDS, value_name = "N")]
+    seeds: u64,
+    /// Run only these phases (repeatable or comma-separated)
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASE")]
+    only: Vec<Phase>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    Format,
+    Clippy,
+    Tidy,
+    Tests,
+    DocTests,
+    Simulation,
+}
+
+impl Phase {
+    const ALL: [Phase; 6] =
+        [Phase::Format, Phase::Clippy, Phase::Tidy, Phase::Tests, Phase::DocTests, Phase::Simulation];
+
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Format => "format",
+            Phase::Clippy => "clippy",
+            Phase::Tidy => "tidy",
+            Phase::Tests => "tests",
+            Phase::DocTests => "doc tests",
+            Phase::Simulation => "simulation",
+        }
+    }
+
+    /// What to do when the phase fails.
+    fn remedy(self) -> &'static str {
+        match self {
+            Phase::Format => "run: cargo fmt --all",
+            Phase::Clippy => "fix the warnings above; allow one only with a reason",
+            Phase::Tidy => "fix the findings above, or lift one with a reason in xtask/tidy-allow.txt",
+            Phase::Tests | Phase::DocTests => "see the failing tests above",
+            Phase::Simulation => "replay the failing seed: cargo xtask sim replay SEED",
+        }
+    }
+}
+
+struct Done {
+    phase: Phase,
+    took: Duration,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    require_tools()?;
+    let started = now();
+    let mut total = Count::default();
+    let mut done = Vec::new();
+    for phase in Phase::ALL {
+        if !options.only.is_empty() && !options.only.contains(&phase) {
+            continue;
+        }
+        eprintln!("==> {}", phase.name());
+        let phase_started = now();
+        let (code, count) = perform(phase, options.seeds)?;
+        done.push(Done { phase, took: phase_started.elapsed() });
+        total.add(count);
+        if code != 0 {
+            print_summary(&done, true);
+            println!("failed in phase {}: {}", phase.name(), phase.remedy());
+            println!("{}", result_line("FAILED", Count { failed: total.failed.max(1), ..total }, started));
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    print_summary(&done, false);
+    println!("{}", result_line("ok", total, started));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
+    let uncounted = |code: u8| (code, Count::default());
+    Ok(match phase {
+        Phase::Format => uncounted(shell::run(shell::cargo(&["fmt", "--all", "--check"]))?),
+        Phase::Clippy => {
+            let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+            uncounted(shell::run(shell::cargo(&arguments))?)
+        }
+        Phase::Tidy => uncounted(u8::from(!tidy::check_and_print()?)),
+        Phase::Tests => shell::run_counting(tests_command())?,
+        Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
+        Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
+    })
+}
+
+/// The simulator is a test target too, but it has its own phase and its own arguments.
+fn tests_command() -> std::process::Command {
+    if shell::has_tool("nextest") {
+        let filter = "not (package(runtime) and binary(sim))";
+        return shell::cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "-E", filter]);
+    }
+    eprintln!("cargo-nextest is not installed: using cargo test, which is slower");
+    shell::cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"])
+}
+
+fn require_tools() -> Result<()> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if !shell::has_tool(tool) {
+            bail!("cargo {tool} is not installed; run: rustup component add {component}");
+        }
+    }
+    Ok(())
+}
+
+fn print_summary(done: &[Done], last_failed: bool) {
+    println!();
+    for (index, Done { phase, took }) in done.iter().enumerate() {
+        let word = if last_failed && index + 1 == done.len() { "FAILED" } else { "ok" };
+        println!("{:<12} {:<6} {:>7.1} s", phase.name(), word, took.as_secs_f64());
+    }
+}
+
+fn result_line(word: &str, count: Count, started: Instant) -> String {
+    let Count { passed, failed, skipped } = count;
+    let seconds = started.elapsed().as_secs_f64();
+    format!(
+        "test result: {word}. {passed} passed; {failed} failed; {skipped} ignored; finished in {seconds:.2}s"
+    )
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures how long phases take; nothing of the product runs here"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
