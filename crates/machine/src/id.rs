@@ -23,7 +23,9 @@ impl TenantId {
         if is_dns_label(text) {
             Ok(TenantId(text.into()))
         } else {
-            Err(InvalidId(format!("tenant id {text:?} must be 1 to 63 of a-z, 0-9 and '-', not at either end")))
+            Err(InvalidId(format!(
+                "tenant id {text:?} must be 1 to 63 of a-z, 0-9 and '-', not at either end"
+            )))
         }
     }
 

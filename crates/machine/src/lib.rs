@@ -1,11 +1,13 @@
 //! Decides. Ids, time, data, the definition language, expressions and the instance state machine.
 //!
 //! The way in: [`language`] turns a document into the IR ([`ir::Workflow`]); [`program::Program`] is that IR with
-//! its expressions compiled; `decide` takes a program, a state and a command and answers what follows.
+//! its expressions compiled; [`decide()`] takes a program, a state and a command and answers what follows.
 //!
 //! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
 
+pub mod command;
 pub mod data;
+pub mod decide;
 pub mod expr;
 pub mod fault;
 pub mod id;
@@ -13,10 +15,15 @@ pub mod ir;
 pub mod language;
 pub mod program;
 pub mod retry;
+pub mod snapshot;
+pub mod state;
 pub mod time;
 
+pub use command::{Answer, Command, Decision, Effect, Event, Subject};
 pub use data::Data;
+pub use decide::decide;
 pub use fault::Fault;
 pub use id::TenantId;
 pub use program::Program;
+pub use state::State;
 pub use time::Time;

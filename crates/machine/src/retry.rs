@@ -15,12 +15,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
-        RetryPolicy {
-            attempts_max: 5,
-            base: Span::from_millis(200),
-            factor: 2.0,
-            cap: Span::from_secs(60),
-        }
+        RetryPolicy { attempts_max: 5, base: Span::from_millis(200), factor: 2.0, cap: Span::from_secs(60) }
     }
 }
 

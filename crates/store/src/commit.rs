@@ -18,22 +18,38 @@ pub struct Commit {
 pub enum Write {
     // ---- guards: each ends the commit in `Outcome::Conflict` when it does not hold ----
     /// Deletes the signal; `Conflict::Gone` if it is not there.
-    ConsumeSignal { id: Uuid },
+    ConsumeSignal {
+        id: Uuid,
+    },
     /// Deletes the timer; `Conflict::Gone` if it is not there.
-    ConsumeTimer { instance: Uuid, token: u64 },
+    ConsumeTimer {
+        instance: Uuid,
+        token: u64,
+    },
     /// Deletes the call; `Conflict::Gone` if it is not there.
-    ConsumeCall { instance: Uuid, token: u64 },
+    ConsumeCall {
+        instance: Uuid,
+        token: u64,
+    },
     /// Deletes the dead letter; `Conflict::Gone` if it is not there.
-    ConsumeDeadLetter { id: Uuid },
+    ConsumeDeadLetter {
+        id: Uuid,
+    },
     /// Inserts the idempotency record; `Conflict::Duplicate` if the key is there.
     ClaimKey(InboxRow),
     /// Inserts instance projection and snapshot at version 1; `Conflict::Exists` if the instance is there, or if
     /// its business key is taken by an instance that has not ended.
-    CreateInstance { instance: Box<InstanceRow>, state: Box<StateRow> },
+    CreateInstance {
+        instance: Box<InstanceRow>,
+        state: Box<StateRow>,
+    },
     /// Replaces the snapshot if `state.expected_version` is the stored one; else `Conflict::Version`.
     UpdateState(Box<StateRow>),
     /// Replaces the task if `expected_version` is the stored one; else `Conflict::Version`.
-    UpdateTask { task: Box<TaskRow>, expected_version: i64 },
+    UpdateTask {
+        task: Box<TaskRow>,
+        expected_version: i64,
+    },
     /// Inserts a definition version; `Conflict::Exists` if it is there.
     CreateDefinition(Box<DefinitionRow>),
     /// Inserts a tenant; `Conflict::Exists` if it is there.
@@ -46,23 +62,49 @@ pub enum Write {
     Timer(TimerRow),
     Call(CallRow),
     /// Puts a failed call back with a later `visible_at`, its attempt count raised; nothing if it is gone.
-    RetryCall { instance: Uuid, token: u64, visible_at: Time, attempt: u32, last_error: Option<Vec<u8>> },
+    RetryCall {
+        instance: Uuid,
+        token: u64,
+        visible_at: Time,
+        attempt: u32,
+        last_error: Option<Vec<u8>>,
+    },
     /// Puts a signal back the same way.
-    RetrySignal { id: Uuid, visible_at: Time, attempt: u32 },
+    RetrySignal {
+        id: Uuid,
+        visible_at: Time,
+        attempt: u32,
+    },
     /// Puts a timer back the same way.
-    RetryTimer { instance: Uuid, token: u64, visible_at: Time, attempt: u32 },
+    RetryTimer {
+        instance: Uuid,
+        token: u64,
+        visible_at: Time,
+        attempt: u32,
+    },
     /// Deletes the call if it is there (its wait ended another way).
-    DropCall { instance: Uuid, token: u64 },
+    DropCall {
+        instance: Uuid,
+        token: u64,
+    },
     /// Deletes the timer if it is there.
-    DropTimer { instance: Uuid, token: u64 },
+    DropTimer {
+        instance: Uuid,
+        token: u64,
+    },
     CreateTask(Box<TaskRow>),
     TaskEvent(TaskEventRow),
     Outbox(OutboxRow),
     DeadLetter(Box<DeadLetterRow>),
     CreateKey(KeyRow),
-    RevokeKey { id: String, at: Time },
+    RevokeKey {
+        id: String,
+        at: Time,
+    },
     /// Deletes outbox rows that were handed on.
-    OutboxSent { ids: Vec<Uuid> },
+    OutboxSent {
+        ids: Vec<Uuid>,
+    },
 }
 
 /// How one commit of a batch ended. The others of the batch are not affected.

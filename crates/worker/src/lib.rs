@@ -75,10 +75,7 @@ impl Class {
 
 impl Outcome {
     pub fn retry(message: impl Into<String>) -> Outcome {
-        Outcome::Retry {
-            failure: Failure { class: Class::Transient, message: message.into() },
-            after: None,
-        }
+        Outcome::Retry { failure: Failure { class: Class::Transient, message: message.into() }, after: None }
     }
 
     pub fn fail(class: Class, message: impl Into<String>) -> Outcome {

@@ -1,0 +1,211 @@
+//! What can be told to an instance, and what a decision answers.
+
+use crate::{
+    data::Data,
+    expr::Evaluation,
+    fault::Fault,
+    ir::HttpOutput,
+    state::{BusinessReference, State},
+    time::Time,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// One thing told to an instance. Every command on every state has an answer; most late ones have an empty one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "camelCase")]
+pub enum Command {
+    Start {
+        input: Data,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        business: Option<BusinessReference>,
+    },
+    /// A timer row came due.
+    Timer {
+        token: u64,
+    },
+    /// The turn before yielded.
+    Continue {
+        token: u64,
+    },
+    /// A call ended.
+    CallDone {
+        token: u64,
+        result: Data,
+    },
+    CallFailed {
+        token: u64,
+        fault: Fault,
+    },
+    /// A person completed a task.
+    TaskDone {
+        token: u64,
+        result: Data,
+    },
+    /// A message from outside: an event for `listen` steps.
+    Signal {
+        id: Uuid,
+        /// A CloudEvent as an object.
+        event: Data,
+    },
+    Cancel,
+    Pause,
+    Resume,
+    /// Run the step that faulted the instance again.
+    Retry,
+}
+
+/// Who the decision is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub tenant: crate::id::TenantId,
+    pub instance: Uuid,
+}
+
+/// What follows from a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub state: State,
+    /// What happened, for history. Empty together with `effects` if the command changed nothing.
+    pub events: Vec<Event>,
+    /// Rows to write; never calls.
+    pub effects: Vec<Effect>,
+}
+
+/// Either a decision, or expressions that must first be evaluated outside.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Decided(Box<Decision>),
+    /// Nothing was decided: evaluate this, append the result to the answers, decide again.
+    Needs(Box<Evaluation>),
+    /// The command changes nothing (late, duplicate, or not for this state).
+    Nothing,
+}
+
+/// One line of history.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// For example `step.started`.
+    pub kind: &'static str,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Data>,
+}
+
+/// Something to be made a row of in the same commit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    Call(Call),
+    Timer {
+        token: u64,
+        due_at: Time,
+        signal_type: SignalType,
+    },
+    Task(Box<Task>),
+    /// An event for the outside; `id` is derived, so that deciding twice names it the same.
+    Emit {
+        id: Uuid,
+        event: Data,
+    },
+    /// Continue in a turn of its own.
+    Continue {
+        token: u64,
+    },
+    DropCall {
+        token: u64,
+    },
+    DropTimer {
+        token: u64,
+    },
+    /// The task's wait ended another way.
+    CancelTask {
+        token: u64,
+    },
+}
+
+/// One step handed to a worker or endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    pub token: u64,
+    /// Worker name, or `http`.
+    pub target: String,
+    /// Stable per (tenant, instance, step, iteration).
+    pub key: String,
+    /// The step's reference.
+    pub step: String,
+    pub input: Data,
+}
+
+/// What `Call::input` holds for the target `http`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    pub method: String,
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Data>,
+    #[serde(default)]
+    pub output: HttpOutput,
+    #[serde(default)]
+    pub redirect: bool,
+}
+
+/// Work for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub id: Uuid,
+    pub token: u64,
+    pub step: String,
+    pub title: String,
+    pub assignee: Option<String>,
+    pub candidate_users: Vec<String>,
+    pub candidate_groups: Vec<String>,
+    pub payload: Data,
+    pub form: Option<Data>,
+    pub priority: i64,
+    pub due_at: Option<Time>,
+}
+
+/// The types of the signal envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignalType {
+    TaskCompleted,
+    TimerDue,
+    RetryDue,
+    ExternalSignal,
+    SubWorkflowCompleted,
+    InternalContinue,
+}
+
+/// The compact message of the signal and timer queues. Never holds a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalEnvelope {
+    pub signal_id: Uuid,
+    pub workflow_instance_id: Uuid,
+    pub runtime_provider: String,
+    pub signal_type: SignalType,
+    /// The version the sender saw; informative, the token decides.
+    pub expected_version: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_token: Option<String>,
+    pub occurred_at_utc: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at_utc: Option<String>,
+    #[serde(default)]
+    pub payload: Data,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+}
+
+/// The provider name every envelope and snapshot row carries.
+pub const RUNTIME_PROVIDER: &str = "windlass";
+
+/// The largest signal envelope in bytes.
+pub const ENVELOPE_MAX: usize = 64 * 1024;

@@ -1,0 +1,142 @@
+//! What each kind of step does when it begins. One arm per kind; the longer ones live beside.
+
+use super::{Enter, Turn, eval::Stop};
+use crate::{
+    command::Effect,
+    data::Data,
+    fault::{self, Fault},
+    id,
+    ir::{Case, ExprId, Kind, Raise, Step, StepId, Template},
+    state::{Attempt, Body, Branch, Cursor, Joined, Phase, WaitKind},
+};
+
+impl Turn<'_> {
+    pub(super) fn begin(&mut self, branch: u32, step: &Step, input: Data) -> Result<(), Stop> {
+        match &step.kind {
+            Kind::Do { .. } => self.begin_list(branch, input),
+            Kind::Set { value } => {
+                let output = self.template(branch, value, &input)?;
+                self.complete(branch, output, None)
+            }
+            Kind::Switch { cases } => self.switch(branch, cases, input),
+            Kind::For { items, .. } => self.begin_for(branch, *items, input),
+            Kind::Fork { branches, .. } => self.begin_fork(branch, branches, &input),
+            Kind::Wait { delay } => {
+                let until = self.now.after(self.delay(branch, *delay, &input)?);
+                self.add_wait(branch, WaitKind::Timer, Some(until));
+                Ok(())
+            }
+            Kind::Raise { error } => Err(Stop::Fault(self.raised(branch, error, &input)?)),
+            Kind::Try { .. } => {
+                self.top_mut(branch).body = Body::Try(Attempt {
+                    retries: 0,
+                    phase: Phase::Trying,
+                    cursor: Cursor::default(),
+                    error: None,
+                });
+                self.begin_attempt(branch)
+            }
+            Kind::Emit { event } => self.emit(branch, event, &input),
+            Kind::Listen { filters, .. } => self.begin_listen(branch, filters, &input),
+            Kind::Call { call } => self.begin_call(branch, step, call, &input),
+            Kind::Unsupported { what } => Err(Stop::Fault(Fault::new(
+                fault::Kind::Configuration,
+                format!("{what} is not supported by this engine"),
+            ))),
+        }
+    }
+
+    fn begin_list(&mut self, branch: u32, input: Data) -> Result<(), Stop> {
+        self.top_mut(branch).body = Body::List(Cursor::default());
+        self.enter_at_cursor(branch, input)
+    }
+
+    /// The first case whose condition holds; else the case without one, wherever it stands; else the step's own
+    /// `then`. The output is the input.
+    fn switch(&mut self, branch: u32, cases: &[Case], input: Data) -> Result<(), Stop> {
+        for case in cases {
+            if let Some(when) = case.when
+                && self.eval(branch, when, &input)?.is_true()
+            {
+                return self.complete(branch, input, Some(case.then));
+            }
+        }
+        let default = cases.iter().find(|case| case.when.is_none()).map(|case| case.then);
+        self.complete(branch, input, default)
+    }
+
+    fn begin_for(&mut self, branch: u32, items: ExprId, input: Data) -> Result<(), Stop> {
+        let items = self.eval(branch, items, &input)?;
+        if items.items().is_none() {
+            let detail = format!("for.in must yield an array, it yielded {}", kind_of(&items));
+            return Err(Stop::Fault(Fault::new(fault::Kind::Expression, detail)));
+        }
+        self.top_mut(branch).body = Body::For { items, index: 0, cursor: Cursor::default() };
+        self.next_iteration(branch, input)
+    }
+
+    fn begin_fork(&mut self, branch: u32, branches: &[StepId], input: &Data) -> Result<(), Stop> {
+        self.top_mut(branch).body = Body::Fork { joined: vec![Joined::Running; branches.len()] };
+        if branches.is_empty() {
+            return self.complete(branch, Data::array([]), None);
+        }
+        let context = self.context(branch).clone();
+        let mut entries = Vec::with_capacity(branches.len());
+        for (position, step) in branches.iter().enumerate() {
+            let id = self.state.next_sequence() as u32;
+            self.state.branches.push(Branch {
+                id,
+                fork: Some((branch, position as u32)),
+                context: Some(context.clone()),
+                frames: vec![],
+                pending: None,
+            });
+            entries.push(Enter { branch: id, step: *step, data: input.clone() });
+        }
+        self.todo.extend(entries.into_iter().rev());
+        Ok(())
+    }
+
+    fn raised(&mut self, branch: u32, raise: &Raise, input: &Data) -> Result<Fault, Stop> {
+        let error_type = self.text(branch, &raise.error_type, input)?;
+        let mut optional = |template: &Option<Template>| match template {
+            Some(template) => self.text(branch, template, input).map(Some),
+            None => Ok(None),
+        };
+        let title = optional(&raise.title)?;
+        let detail = optional(&raise.detail)?;
+        let instance = optional(&raise.instance)?;
+        Ok(Fault { error_type, status: raise.status, title, detail, instance })
+    }
+
+    /// Emits a CloudEvent; `id` and `time` are filled in. The output is the event.
+    fn emit(&mut self, branch: u32, event: &Template, input: &Data) -> Result<(), Stop> {
+        let given = self.template(branch, event, input)?;
+        let sequence = self.state.next_sequence();
+        let event_id = id::derive(self.subject.instance, sequence);
+        let mut attributes = vec![
+            ("specversion".to_owned(), Data::text("1.0")),
+            ("id".to_owned(), Data::text(id::show(id::Kind::Event, event_id))),
+            ("time".to_owned(), Data::text(self.now.rfc3339())),
+        ];
+        for (key, value) in given.entries().unwrap_or_default() {
+            attributes.retain(|(name, _)| *name != key);
+            attributes.push((key, value));
+        }
+        let event = Data::map(attributes);
+        self.effects.push(Effect::Emit { id: event_id, event: event.clone() });
+        self.complete(branch, event, None)
+    }
+}
+
+pub(super) fn kind_of(data: &Data) -> &'static str {
+    use jaq_json::Val;
+    match data.0 {
+        Val::Null => "null",
+        Val::Bool(_) => "a boolean",
+        Val::Num(_) => "a number",
+        Val::BStr(_) | Val::TStr(_) => "a text",
+        Val::Arr(_) => "an array",
+        Val::Obj(_) => "an object",
+    }
+}

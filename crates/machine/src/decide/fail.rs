@@ -1,0 +1,229 @@
+//! Faults: looking outwards for a catch, joining forks, and faulting the instance when nobody catches.
+
+use super::{Ran, Turn, eval::Stop};
+use crate::{
+    data::Data,
+    fault::{Fault, Kind},
+    ir,
+    state::{Body, Joined, ROOT, Status, Wait, WaitKind},
+};
+
+/// What became of a fault.
+enum Fate {
+    Handled,
+    Uncaught(Fault),
+}
+
+impl Turn<'_> {
+    /// A step of `branch` faulted. Unwinds to the nearest catch; if there is none the instance faults and keeps
+    /// its frames, so that an operator can run the faulted step again.
+    pub(super) fn fail(&mut self, branch: u32, fault: Fault) -> Ran<()> {
+        self.fail_from(branch, None, fault)
+    }
+
+    /// A limit was reached: the frame it bounds ends, with all inside it.
+    pub(super) fn timed_out(&mut self, wait: &Wait) -> Ran<()> {
+        let step = self.frame_step(wait.branch, wait.frame);
+        let what = match (step, wait.kind) {
+            (None, _) => "the workflow",
+            (Some(_), WaitKind::AttemptTimeout) => "an attempt",
+            (Some(_), _) => "the step",
+        };
+        let mut fault = Fault::new(Kind::Timeout, format!("{what} took longer than its limit"));
+        fault.instance = Some(step.map_or("/".to_owned(), |id| self.program.step(id).reference.clone()));
+        if wait.frame == 0 {
+            self.fault_workflow(ROOT, fault);
+            return Ok(());
+        }
+        if wait.kind == WaitKind::AttemptTimeout {
+            // The try frame itself stays: its own catch takes the fault.
+            while self.top_sequence(wait.branch).is_some_and(|top| top != wait.frame) {
+                self.pop_frame(wait.branch);
+            }
+            return self.fail(wait.branch, fault);
+        }
+        self.fail_from(wait.branch, Some(wait.frame), fault)
+    }
+
+    fn top_sequence(&self, branch: u32) -> Option<u64> {
+        self.state.branch(branch)?.frames.last().map(|frame| frame.sequence)
+    }
+
+    fn frame_step(&self, branch: u32, sequence: u64) -> Option<ir::StepId> {
+        let branch = self.state.branch(branch)?;
+        branch.frames.iter().find(|frame| frame.sequence == sequence)?.step
+    }
+
+    fn fail_from(&mut self, branch: u32, frame: Option<u64>, mut fault: Fault) -> Ran<()> {
+        let at = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
+        if fault.instance.is_none() {
+            fault.instance = at.map(|id| self.program.step(id).reference.clone());
+        }
+        self.note("step.faulted", at, Some(Data::map([("error".to_owned(), fault.to_data())])));
+        let before = (self.state.clone(), self.effects.len(), self.todo.clone());
+        match self.unwind(branch, frame, fault)? {
+            Fate::Handled => Ok(()),
+            Fate::Uncaught(fault) => {
+                let (state, effects, todo) = before;
+                let sequence = self.state.sequence;
+                self.state = state;
+                self.state.sequence = sequence;
+                self.effects.truncate(effects);
+                self.todo = todo;
+                self.fault_workflow(branch, fault);
+                Ok(())
+            }
+        }
+    }
+
+    /// Pops frames outwards until something takes the fault. `frame` is popped with all inside it first.
+    fn unwind(&mut self, mut branch: u32, frame: Option<u64>, mut fault: Fault) -> Ran<Fate> {
+        if let Some(sequence) = frame {
+            while self.top_sequence(branch).is_some_and(|top| top != sequence) {
+                self.pop_frame(branch);
+            }
+            self.pop_frame(branch);
+        }
+        loop {
+            let Some(own) = self.state.branch(branch) else { return Ok(Fate::Handled) };
+            let Some(top) = own.frames.last() else {
+                match self.branch_failed(branch, fault) {
+                    None => return Ok(Fate::Handled),
+                    Some((parent, outward)) => {
+                        self.pop_frame(parent);
+                        branch = parent;
+                        fault = outward;
+                        continue;
+                    }
+                }
+            };
+            if top.step.is_none() {
+                return Ok(Fate::Uncaught(fault));
+            }
+            match self.try_catch(branch, &fault) {
+                Ok(true) => return Ok(Fate::Handled),
+                Ok(false) => {}
+                Err(Stop::Needs(evaluation)) => return Err(evaluation),
+                Err(Stop::Fault(other)) => fault = self.located(branch, other),
+            }
+            self.pop_frame(branch);
+        }
+    }
+
+    /// The fault with the reference of the branch's top step, unless it has one.
+    fn located(&self, branch: u32, mut fault: Fault) -> Fault {
+        if fault.instance.is_none() {
+            let step = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
+            fault.instance = step.map(|id| self.program.step(id).reference.clone());
+        }
+        fault
+    }
+
+    /// A fork branch failed. Answers the parent branch and the fault to go on with, or `None` if a competing
+    /// branch may still win.
+    fn branch_failed(&mut self, branch: u32, fault: Fault) -> Option<(u32, Fault)> {
+        let (parent, position) = self.state.branch(branch)?.fork?;
+        self.remove_branch(branch);
+        let compete = self.fork_competes(parent);
+        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return Some((parent, fault)) };
+        joined[position as usize] = Joined::Failed { fault: fault.clone() };
+        if compete && joined.iter().any(|branch| matches!(branch, Joined::Running)) {
+            return None;
+        }
+        Some((parent, fault))
+    }
+
+    pub(super) fn fork_competes(&self, parent: u32) -> bool {
+        let step = self.top(parent).step.map(|id| &self.program.step(id).kind);
+        matches!(step, Some(ir::Kind::Fork { compete: true, .. }))
+    }
+
+    /// A fork branch came to its end.
+    pub(super) fn branch_done(&mut self, branch: u32, output: Data) -> Result<(), Stop> {
+        let Some((parent, position)) = self.state.branch(branch).and_then(|branch| branch.fork) else {
+            return Ok(());
+        };
+        let context = self.context(branch).clone();
+        self.remove_branch(branch);
+        if self.fork_competes(parent) {
+            self.cancel_children(parent);
+            self.set_context(parent, context);
+            return self.complete(parent, output, None);
+        }
+        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return Ok(()) };
+        joined[position as usize] = Joined::Done { output, context };
+        let mut outputs = Vec::with_capacity(joined.len());
+        let mut contexts = Vec::with_capacity(joined.len());
+        for branch in joined.iter() {
+            let Joined::Done { output, context } = branch else { return Ok(()) };
+            outputs.push(output.clone());
+            contexts.push(context.clone());
+        }
+        let merged = merge_contexts(self.context(parent).clone(), contexts);
+        self.set_context(parent, merged);
+        self.complete(parent, Data::array(outputs), None)
+    }
+
+    pub(super) fn cancel_children(&mut self, parent: u32) {
+        let children: Vec<u32> = self
+            .state
+            .branches
+            .iter()
+            .filter(|branch| branch.fork.is_some_and(|(of, _)| of == parent))
+            .map(|branch| branch.id)
+            .collect();
+        for child in children {
+            self.remove_branch(child);
+        }
+    }
+
+    fn remove_branch(&mut self, branch: u32) {
+        self.cancel_children(branch);
+        self.drop_waits(|wait| wait.branch == branch);
+        self.todo.retain(|enter| enter.branch != branch);
+        self.state.branches.retain(|other| other.id != branch);
+    }
+
+    /// The instance faults. Frames stay for `Retry`; steps that were about to be entered are remembered.
+    fn fault_workflow(&mut self, branch: u32, fault: Fault) {
+        for enter in std::mem::take(&mut self.todo) {
+            if let Some(branch) = self.state.branch_mut(enter.branch) {
+                branch.pending = Some(enter.data);
+            }
+        }
+        let branches = std::mem::take(&mut self.state.branches);
+        let buffer = std::mem::take(&mut self.state.buffer);
+        self.end(Status::Faulted);
+        self.state.branches = branches;
+        self.state.buffer = buffer;
+        self.state.failed_branch = Some(branch);
+        self.note("workflow.faulted", None, Some(Data::map([("error".to_owned(), fault.to_data())])));
+        self.state.error = Some(fault);
+    }
+}
+
+/// Each branch worked on its own copy: what a branch changed wins over what was there, later branches over earlier.
+fn merge_contexts(base: Data, contexts: Vec<Data>) -> Data {
+    let mut merged = base.clone();
+    for context in contexts {
+        if context == base {
+            continue;
+        }
+        merged = match (merged.entries(), context.entries()) {
+            (Some(mut entries), Some(changed)) => {
+                for (key, value) in changed {
+                    if base.get(&key).as_ref() == Some(&value) {
+                        continue;
+                    }
+                    match entries.iter_mut().find(|(name, _)| *name == key) {
+                        Some(entry) => entry.1 = value,
+                        None => entries.push((key, value)),
+                    }
+                }
+                Data::map(entries)
+            }
+            _ => context,
+        };
+    }
+    merged
+}

@@ -1,0 +1,266 @@
+//! The flow between steps: entering, completing, advancing along lists, ending the workflow.
+
+use super::{Enter, Ran, Turn, eval::Stop};
+use crate::{
+    command::Effect,
+    data::Data,
+    ir::{Kind, StepId, Then},
+    state::{Body, Branch, Cursor, Frame, Phase, ROOT, Status, WaitKind},
+};
+
+impl Turn<'_> {
+    /// Begins the instance.
+    pub(super) fn start(&mut self) -> Ran<bool> {
+        self.note("workflow.started", None, None);
+        self.state.branches.push(Branch {
+            id: ROOT,
+            fork: None,
+            context: None,
+            frames: vec![],
+            pending: None,
+        });
+        let sequence = self.state.next_sequence();
+        let frame = Frame {
+            step: None,
+            sequence,
+            started_at: self.now,
+            raw: self.state.input.clone(),
+            input: None,
+            body: Body::List(Cursor::default()),
+        };
+        self.state.branches[0].frames.push(frame);
+        self.attempt(ROOT, |turn| {
+            let program = turn.program;
+            let mut data = turn.state.input.clone();
+            if let Some(from) = &program.ir.input {
+                data = turn.template(ROOT, from, &data)?;
+                turn.top_mut(ROOT).input = Some(data.clone());
+            }
+            if let Some(limit) = program.ir.timeout {
+                let span = turn.delay(ROOT, limit, &data)?;
+                let until = turn.now.after(span);
+                turn.add_wait_for(ROOT, 0, WaitKind::Timeout, Some(until));
+            }
+            turn.enter_at_cursor(ROOT, data)
+        })?;
+        Ok(true)
+    }
+
+    pub(super) fn top(&self, branch: u32) -> &Frame {
+        self.state
+            .branch(branch)
+            .and_then(|branch| branch.frames.last())
+            .expect("callers hold a branch with a frame")
+    }
+
+    pub(super) fn top_mut(&mut self, branch: u32) -> &mut Frame {
+        self.state
+            .branch_mut(branch)
+            .and_then(|branch| branch.frames.last_mut())
+            .expect("callers hold a branch with a frame")
+    }
+
+    /// Enters one step: condition, input, limit, then its body.
+    pub(super) fn enter(&mut self, enter: Enter) -> Result<(), Stop> {
+        let Enter { branch, step: id, data } = enter;
+        let program = self.program;
+        let step = program.step(id);
+        let sequence = self.state.next_sequence();
+        let frame = Frame {
+            step: Some(id),
+            sequence,
+            started_at: self.now,
+            raw: data.clone(),
+            input: None,
+            body: Body::Leaf,
+        };
+        self.state.branch_mut(branch).expect("run checked it").frames.push(frame);
+        if let Some(condition) = step.condition
+            && !self.eval(branch, condition, &data)?.is_true()
+        {
+            self.note("step.skipped", Some(id), None);
+            self.pop_frame(branch);
+            return self.advance(branch, data, Then::Continue);
+        }
+        let input = match &step.input {
+            None => data,
+            Some(from) => {
+                let input = self.template(branch, from, &data)?;
+                self.top_mut(branch).input = Some(input.clone());
+                input
+            }
+        };
+        self.note("step.started", Some(id), None);
+        if let Some(limit) = step.timeout {
+            let until = self.now.after(self.delay(branch, limit, &input)?);
+            self.add_wait(branch, WaitKind::Timeout, Some(until));
+        }
+        self.begin(branch, step, input)
+    }
+
+    /// Ends the branch's top step with its raw output.
+    pub(super) fn complete(&mut self, branch: u32, output: Data, then: Option<Then>) -> Result<(), Stop> {
+        let Some(id) = self.top(branch).step else { return self.finish(output) };
+        let program = self.program;
+        let step = program.step(id);
+        let output = match &step.output {
+            None => output,
+            Some(template) => self.template_with(branch, template, &output, None)?,
+        };
+        if let Some(template) = &step.export {
+            let context = self.template_with(branch, template, &output, Some(&output))?;
+            self.set_context(branch, context);
+        }
+        let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
+            .then(|| Data::map([("output".to_owned(), output.clone())]));
+        self.note("step.completed", Some(id), detail);
+        self.pop_frame(branch);
+        self.advance(branch, output, then.unwrap_or(step.then))
+    }
+
+    /// Leaves the top frame, forgetting its waits and the branches it forked.
+    pub(super) fn pop_frame(&mut self, branch: u32) -> Option<Frame> {
+        let frame = self.state.branch_mut(branch)?.frames.pop()?;
+        if matches!(frame.body, Body::Fork { .. }) {
+            self.cancel_children(branch);
+        }
+        let sequence = frame.sequence;
+        if self.state.waits.iter().any(|wait| wait.frame == sequence) {
+            self.drop_waits(|wait| wait.frame == sequence);
+        }
+        Some(frame)
+    }
+
+    /// Goes on after a step of the branch's current list.
+    pub(super) fn advance(&mut self, branch: u32, data: Data, then: Then) -> Result<(), Stop> {
+        if then == Then::End {
+            return self.finish(data);
+        }
+        if self.state.branch(branch).is_none_or(|branch| branch.frames.is_empty()) {
+            return self.branch_done(branch, data);
+        }
+        let length = self.list(branch).len() as u32;
+        let cursor = cursor_mut(&mut self.top_mut(branch).body);
+        match then {
+            Then::Continue => cursor.at += 1,
+            Then::Exit | Then::End => cursor.at = length,
+            Then::Goto(position) => {
+                cursor.jumps += u32::from(position <= cursor.at);
+                cursor.at = position;
+            }
+        }
+        self.enter_at_cursor(branch, data)
+    }
+
+    /// Enters the step the cursor stands at, or ends the list.
+    pub(super) fn enter_at_cursor(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+        match self.next_step(branch) {
+            Some(step) => {
+                self.todo.push(Enter { branch, step, data });
+                Ok(())
+            }
+            None => self.list_done(branch, data),
+        }
+    }
+
+    /// The step the branch would enter next: at the top frame's cursor, or the fork branch's own step.
+    pub(super) fn next_step(&self, branch: u32) -> Option<StepId> {
+        let own = self.state.branch(branch)?;
+        if own.frames.is_empty() {
+            let (parent, position) = own.fork?;
+            return match &self.program.step(self.top(parent).step?).kind {
+                Kind::Fork { branches, .. } => branches.get(position as usize).copied(),
+                _ => None,
+            };
+        }
+        let at = match &self.top(branch).body {
+            Body::List(cursor) | Body::For { cursor, .. } => cursor.at,
+            Body::Try(attempt) => attempt.cursor.at,
+            Body::Leaf | Body::Fork { .. } => return None,
+        };
+        self.list(branch).get(at as usize).copied()
+    }
+
+    /// The list the branch's top frame goes through.
+    fn list(&self, branch: u32) -> &[StepId] {
+        let frame = self.top(branch);
+        let Some(id) = frame.step else { return &self.program.ir.root };
+        match (&self.program.step(id).kind, &frame.body) {
+            (Kind::Do { list } | Kind::For { list, .. }, _) => list,
+            (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
+                catch.list.as_deref().unwrap_or(&[])
+            }
+            (Kind::Try { list, .. }, _) => list,
+            _ => &[],
+        }
+    }
+
+    /// The top frame's list came to its end.
+    fn list_done(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+        let program = self.program;
+        let frame = self.top_mut(branch);
+        match &mut frame.body {
+            Body::For { index, cursor, .. } => {
+                *index += 1;
+                *cursor = Cursor::default();
+                self.next_iteration(branch, data)
+            }
+            Body::Try(attempt) if attempt.phase == Phase::Catching => {
+                let then = frame.step.and_then(|id| match &program.step(id).kind {
+                    Kind::Try { catch, .. } => catch.then,
+                    _ => None,
+                });
+                self.complete(branch, data, then)
+            }
+            _ => self.complete(branch, data, None),
+        }
+    }
+
+    /// Begins the `for` iteration at the frame's index, or ends the loop.
+    pub(super) fn next_iteration(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+        let program = self.program;
+        let frame = self.top(branch);
+        let (Body::For { items, index, .. }, Some(id)) = (&frame.body, frame.step) else { return Ok(()) };
+        let Kind::For { condition, .. } = &program.step(id).kind else { return Ok(()) };
+        if *index as usize >= items.len() {
+            return self.complete(branch, data, None);
+        }
+        if let Some(condition) = condition
+            && !self.eval(branch, *condition, &data)?.is_true()
+        {
+            return self.complete(branch, data, None);
+        }
+        self.enter_at_cursor(branch, data)
+    }
+
+    /// Ends the workflow with its raw output.
+    fn finish(&mut self, output: Data) -> Result<(), Stop> {
+        let program = self.program;
+        let output = match &program.ir.output {
+            None => output,
+            Some(template) => self.template(ROOT, template, &output)?,
+        };
+        self.end(Status::Completed);
+        self.note("workflow.completed", None, None);
+        self.state.output = Some(output);
+        Ok(())
+    }
+
+    /// Puts the instance to rest: nothing waits, nothing is left to do.
+    pub(super) fn end(&mut self, status: Status) {
+        self.drop_waits(|_| true);
+        self.effects.retain(|effect| !matches!(effect, Effect::Continue { .. }));
+        self.todo.clear();
+        self.state.branches.clear();
+        self.state.buffer.clear();
+        self.state.status = status;
+    }
+}
+
+fn cursor_mut(body: &mut Body) -> &mut Cursor {
+    match body {
+        Body::List(cursor) | Body::For { cursor, .. } => cursor,
+        Body::Try(attempt) => &mut attempt.cursor,
+        Body::Leaf | Body::Fork { .. } => unreachable!("only frames with lists hold a child step"),
+    }
+}

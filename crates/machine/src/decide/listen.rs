@@ -1,0 +1,147 @@
+//! Listen steps and the signals they stand for.
+
+use super::{Ran, Turn, eval::Stop};
+use crate::{
+    command::Command,
+    data::Data,
+    ir::{EventFilter, Kind, Read, Template},
+    state::{BUFFER_MAX, Wait, WaitKind},
+};
+use uuid::Uuid;
+
+impl Turn<'_> {
+    /// Waits for one event. Expected correlation values are computed now, once.
+    pub(super) fn begin_listen(
+        &mut self,
+        branch: u32,
+        filters: &[EventFilter],
+        input: &Data,
+    ) -> Result<(), Stop> {
+        let mut expected = Vec::new();
+        for filter in filters {
+            let mut values = Vec::new();
+            for correlation in &filter.correlate {
+                values.push(match &correlation.expect {
+                    Some(expect) => Data::array([self.template(branch, expect, input)?]),
+                    None => Data::NULL,
+                });
+            }
+            expected.push(Data::array(values));
+        }
+        let token = self.add_wait(branch, WaitKind::Event, None);
+        let wait = self.state.waits.last_mut().expect("just added");
+        wait.expect = Some(Data::array(expected));
+        self.take_early_signal(token)
+    }
+
+    /// Uses a buffered signal that came before this wait.
+    fn take_early_signal(&mut self, token: u64) -> Result<(), Stop> {
+        for position in 0..self.state.buffer.len() {
+            let Command::Signal { event, .. } = &self.state.buffer[position] else { continue };
+            let event = event.clone();
+            let Some(wait) = self.state.waits.iter().find(|wait| wait.token == token).cloned() else {
+                return Ok(());
+            };
+            if self.takes(&wait, &event)? {
+                self.state.buffer.remove(position);
+                self.take_wait(token, WaitKind::Event);
+                return self.received(&wait, event);
+            }
+        }
+        Ok(())
+    }
+
+    /// A signal came in: the first wait that takes it goes on; else it is kept for a later one.
+    pub(super) fn signal(&mut self, id: Uuid, event: &Data) -> Ran<bool> {
+        let seen = |command: &Command| matches!(command, Command::Signal { id: other, .. } if *other == id);
+        if self.state.buffer.iter().any(seen) {
+            return Ok(false);
+        }
+        let waits: Vec<Wait> =
+            self.state.waits.iter().filter(|wait| wait.kind == WaitKind::Event).cloned().collect();
+        for wait in waits {
+            match self.takes(&wait, event) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.take_wait(wait.token, WaitKind::Event);
+                    self.attempt(wait.branch, |turn| turn.received(&wait, event.clone()))?;
+                    return Ok(true);
+                }
+                Err(Stop::Needs(evaluation)) => return Err(evaluation),
+                Err(Stop::Fault(fault)) => {
+                    self.take_wait(wait.token, WaitKind::Event);
+                    self.fail(wait.branch, fault)?;
+                    return Ok(true);
+                }
+            }
+        }
+        let full = self.state.buffer.len() >= BUFFER_MAX;
+        if !full {
+            self.state.buffer.push(Command::Signal { id, event: event.clone() });
+        }
+        let detail = Data::map([("type".to_owned(), event.get("type").unwrap_or_default())]);
+        self.note(if full { "signal.dropped" } else { "signal.buffered" }, None, Some(detail));
+        Ok(true)
+    }
+
+    fn received(&mut self, wait: &Wait, event: Data) -> Result<(), Stop> {
+        let program = self.program;
+        let Some(id) = self.top(wait.branch).step else { return Ok(()) };
+        let Kind::Listen { read, .. } = &program.step(id).kind else { return Ok(()) };
+        let output = match read {
+            Read::Data => event.get("data").unwrap_or_default(),
+            Read::Envelope | Read::Raw => event.clone(),
+        };
+        self.note("signal.received", Some(id), None);
+        self.complete(wait.branch, Data::array([output]), None)
+    }
+
+    /// True if any filter of the waiting step takes the event.
+    fn takes(&mut self, wait: &Wait, event: &Data) -> Result<bool, Stop> {
+        let program = self.program;
+        let Some(id) = self.top(wait.branch).step else { return Ok(false) };
+        let Kind::Listen { filters, .. } = &program.step(id).kind else { return Ok(false) };
+        let expected: Vec<Data> =
+            wait.expect.as_ref().and_then(|expect| expect.items().map(Iterator::collect)).unwrap_or_default();
+        for (position, filter) in filters.iter().enumerate() {
+            let expected = expected.get(position).cloned().unwrap_or_default();
+            if self.filter_takes(wait.branch, filter, &expected, event)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn filter_takes(
+        &mut self,
+        branch: u32,
+        filter: &EventFilter,
+        expected: &Data,
+        event: &Data,
+    ) -> Result<bool, Stop> {
+        for (name, wanted) in &filter.with {
+            let found = event.get(name).unwrap_or_default();
+            let holds = match wanted {
+                Template::Expr(id) if name == "data" => self.eval(branch, *id, &found)?.is_true(),
+                wanted => {
+                    let input = self.top(branch).input().clone();
+                    self.template(branch, wanted, &input)? == found
+                }
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        for (position, correlation) in filter.correlate.iter().enumerate() {
+            let found = self.eval(branch, correlation.from, event)?;
+            let wanted = expected.items().and_then(|mut values| values.nth(position)).unwrap_or_default();
+            // An empty slot: no `expect`, so the first value seen becomes the expectation.
+            if let Some(wanted) = wanted.items().and_then(|mut values| values.next())
+                && wanted != found
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

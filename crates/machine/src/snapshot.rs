@@ -1,0 +1,208 @@
+//! The stored form of a state: JSON of a fixed shape, with the columns the store shows beside it.
+//!
+//! The shape (`engineSchemaVersion`, `workflowState`, `businessReference`, `status`, `waiting`, `resume`,
+//! `subWorkflowFrames`, `continuationBuffer`) is a contract. An unknown higher schema version is refused.
+
+use crate::{
+    command::Command,
+    data::Data,
+    fault::Fault,
+    program::Program,
+    state::{Body, Branch, BusinessReference, ROOT, State, Status, Wait, WaitKind},
+    time::Time,
+};
+use serde::{Deserialize, Serialize};
+
+/// The newest schema this build writes and the newest it reads.
+pub const SCHEMA_VERSION: i64 = 1;
+
+/// Why a stored snapshot cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("snapshot has schema version {0}, this build reads up to {SCHEMA_VERSION}")]
+    TooNew(i64),
+    #[error("snapshot is not readable: {0}")]
+    Unreadable(String),
+    #[error("snapshot contradicts its definition: {0}")]
+    Inconsistent(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    engine_schema_version: i64,
+    workflow_state: WorkflowState,
+    business_reference: Option<BusinessReference>,
+    status: Status,
+    waiting: Option<Waiting>,
+    resume: Option<Resume>,
+    #[serde(default)]
+    sub_workflow_frames: Vec<Data>,
+    #[serde(default)]
+    continuation_buffer: Vec<Command>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkflowState {
+    started_at: Time,
+    sequence: u64,
+    input: Data,
+    context: Data,
+    branches: Vec<Branch>,
+    waits: Vec<Wait>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Data>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Fault>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed_branch: Option<u32>,
+}
+
+/// The wait people see; agrees with the columns `WAITING_KIND/TOKEN/UNTIL_UTC`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    pub kind: String,
+    pub token: String,
+    pub until_utc: Option<String>,
+}
+
+/// Where the instance goes on; agrees with the column `RESUME_POINTER_JSON`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resume {
+    pub entry_point_kind: String,
+    pub task_name: Option<String>,
+    /// References of the steps the branch is inside of, outermost first.
+    pub branch_path: Vec<String>,
+    pub next_step_index: u32,
+}
+
+/// A state ready to be stored.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub json: Vec<u8>,
+    pub waiting: Option<Waiting>,
+    pub resume: Option<Resume>,
+}
+
+/// Writes `state`.
+pub fn write(program: &Program, state: &State) -> Snapshot {
+    let shown = state.shown_wait();
+    let waiting = shown.map(|wait| Waiting {
+        kind: wait.kind.word().to_owned(),
+        token: wait.token.to_string(),
+        until_utc: wait.until.map(Time::rfc3339),
+    });
+    let resume = shown.map(|wait| resume(program, state, wait));
+    let document = Document {
+        engine_schema_version: SCHEMA_VERSION,
+        workflow_state: WorkflowState {
+            started_at: state.started_at,
+            sequence: state.sequence,
+            input: state.input.clone(),
+            context: state.context.clone(),
+            branches: state.branches.clone(),
+            waits: state.waits.clone(),
+            output: state.output.clone(),
+            error: state.error.clone(),
+            failed_branch: state.failed_branch,
+        },
+        business_reference: state.business.clone(),
+        status: state.status,
+        waiting: waiting.clone(),
+        resume: resume.clone(),
+        sub_workflow_frames: Vec::new(),
+        continuation_buffer: state.buffer.clone(),
+    };
+    let json = serde_json::to_vec(&document).expect("a snapshot is plain JSON");
+    Snapshot { json, waiting, resume }
+}
+
+/// Reads a stored state and checks it against its definition (the pair of the assertion after every decision).
+pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        engine_schema_version: i64,
+    }
+    let unreadable = |error: serde_json::Error| SnapshotError::Unreadable(error.to_string());
+    let version: Version = serde_json::from_slice(json).map_err(unreadable)?;
+    if version.engine_schema_version > SCHEMA_VERSION {
+        return Err(SnapshotError::TooNew(version.engine_schema_version));
+    }
+    let document: Document = serde_json::from_slice(json).map_err(unreadable)?;
+    let inner = document.workflow_state;
+    let state = State {
+        status: document.status,
+        business: document.business_reference,
+        started_at: inner.started_at,
+        sequence: inner.sequence,
+        input: inner.input,
+        context: inner.context,
+        branches: inner.branches,
+        waits: inner.waits,
+        buffer: document.continuation_buffer,
+        output: inner.output,
+        error: inner.error,
+        failed_branch: inner.failed_branch,
+    };
+    check(program, &state)?;
+    Ok(state)
+}
+
+fn check(program: &Program, state: &State) -> Result<(), SnapshotError> {
+    let inconsistent = |what: &str| Err(SnapshotError::Inconsistent(what.to_owned()));
+    let known = program.ir.steps.len() as u32;
+    let frames = || state.branches.iter().flat_map(|branch| &branch.frames);
+    if frames().any(|frame| frame.step.is_some_and(|step| step >= known)) {
+        return inconsistent("a frame names a step the definition does not have");
+    }
+    if frames().any(|frame| frame.sequence > state.sequence)
+        || state.waits.iter().any(|wait| wait.token > state.sequence)
+    {
+        return inconsistent("a number was used that was not handed out");
+    }
+    let orphan = |wait: &&Wait| {
+        wait.frame != 0 && !frames().any(|frame| frame.sequence == wait.frame) && !between(state, wait)
+    };
+    if state.waits.iter().any(|wait| orphan(&wait)) {
+        return inconsistent("a wait belongs to no frame");
+    }
+    if state.status == Status::Open && state.waits.is_empty() {
+        return inconsistent("an open instance waits for nothing");
+    }
+    Ok(())
+}
+
+/// A fork branch that yielded before its first step waits without a frame of its own.
+fn between(state: &State, wait: &Wait) -> bool {
+    wait.kind == WaitKind::Continue && state.branch(wait.branch).is_some()
+}
+
+fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
+    let entry_point_kind = match wait.kind {
+        WaitKind::TaskCompletion => "TaskOnComplete",
+        WaitKind::Timer => "TimerDue",
+        WaitKind::Retry => "RetryDue",
+        WaitKind::Timeout | WaitKind::AttemptTimeout => "TimeoutDue",
+        WaitKind::Call => "CallOnComplete",
+        WaitKind::Event => "SignalReceived",
+        WaitKind::Continue => "InternalContinue",
+    };
+    let branch = state.branch(wait.branch).or_else(|| state.branch(ROOT));
+    let frames = branch.map(|branch| branch.frames.as_slice()).unwrap_or_default();
+    let named = frames.iter().filter_map(|frame| frame.step).map(|id| program.step(id));
+    let next_step_index = frames.iter().rev().find_map(|frame| match &frame.body {
+        Body::List(cursor) | Body::For { cursor, .. } => Some(cursor.at),
+        Body::Try(attempt) => Some(attempt.cursor.at),
+        Body::Leaf | Body::Fork { .. } => None,
+    });
+    Resume {
+        entry_point_kind: entry_point_kind.to_owned(),
+        task_name: named.clone().last().map(|step| step.name.clone()),
+        branch_path: named.map(|step| step.reference.clone()).collect(),
+        next_step_index: next_step_index.unwrap_or(0) + 1,
+    }
+}

@@ -1,0 +1,297 @@
+//! The state of one instance: branches of frames, the waits they stand at, and what has not been used yet.
+//!
+//! A *branch* is one line of control (the root, and one per fork branch). Its *frames* are the steps it is inside
+//! of, outermost first. A *wait* is something outside the instance that a frame stands at; it has its own token.
+//! `snapshot` turns this into the stored JSON.
+
+use crate::{
+    command::Command,
+    data::Data,
+    fault::Fault,
+    ir::StepId,
+    time::{Span, Time},
+};
+use serde::{Deserialize, Serialize};
+
+/// Where an instance stands as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    Open,
+    Paused,
+    Completed,
+    Faulted,
+    Cancelled,
+}
+
+impl Status {
+    /// True if nothing will happen any more unless an operator asks.
+    pub fn is_ended(self) -> bool {
+        matches!(self, Status::Completed | Status::Faulted | Status::Cancelled)
+    }
+}
+
+/// What the caller calls the instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BusinessReference {
+    pub key: String,
+    #[serde(default)]
+    pub parts: Data,
+}
+
+/// One instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub status: Status,
+    pub business: Option<BusinessReference>,
+    pub started_at: Time,
+    /// The last number handed out; tokens and derived ids come from it.
+    pub sequence: u64,
+    /// The raw workflow input.
+    pub input: Data,
+    /// `$context` of the root branch.
+    pub context: Data,
+    pub branches: Vec<Branch>,
+    pub waits: Vec<Wait>,
+    /// Signals nothing waits for yet, and what came in while paused. Bounded by [`BUFFER_MAX`].
+    pub buffer: Vec<Command>,
+    pub output: Option<Data>,
+    pub error: Option<Fault>,
+    /// The branch whose step faulted the instance: where `Retry` resumes.
+    pub failed_branch: Option<u32>,
+}
+
+/// The most unused signals and parked commands an instance keeps.
+pub const BUFFER_MAX: usize = 1000;
+
+/// The id of the branch every instance begins with.
+pub const ROOT: u32 = 0;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Branch {
+    pub id: u32,
+    /// The branch whose top frame is the fork, and this branch's position in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<(u32, u32)>,
+    /// The branch's own copy of `$context`; the root's is [`State::context`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Data>,
+    pub frames: Vec<Frame>,
+    /// Data the next step of the list is to be entered with, when the branch stands between two steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Data>,
+}
+
+/// One step the branch is inside of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// `None` is the workflow's own `do` list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    /// Unique inside the instance.
+    #[serde(rename = "seq")]
+    pub sequence: u64,
+    pub started_at: Time,
+    /// Data before `input.from`.
+    pub raw: Data,
+    /// Data after `input.from`, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Data>,
+    pub body: Body,
+}
+
+impl Frame {
+    pub fn input(&self) -> &Data {
+        self.input.as_ref().unwrap_or(&self.raw)
+    }
+}
+
+/// What a frame is in the middle of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Body {
+    /// A step without steps inside: it stands at a wait, or is being decided right now.
+    Leaf,
+    List(Cursor),
+    For {
+        items: Data,
+        index: u32,
+        cursor: Cursor,
+    },
+    Try(Attempt),
+    Fork {
+        /// By position: what each branch has come to.
+        joined: Vec<Joined>,
+    },
+}
+
+/// A place in a list of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    pub at: u32,
+    /// Times the flow jumped back; makes every visit of a step distinct.
+    #[serde(default)]
+    pub jumps: u32,
+}
+
+/// A try step's progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Retries made so far.
+    pub retries: u32,
+    pub phase: Phase,
+    pub cursor: Cursor,
+    /// The caught error, from the first failure on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    Trying,
+    /// Waits for the next attempt.
+    BackingOff,
+    /// Runs the `catch.do` list.
+    Catching,
+}
+
+/// What a fork knows of one branch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Joined {
+    Running,
+    Done { output: Data, context: Data },
+    Failed { fault: Fault },
+}
+
+/// Something outside the instance that a frame stands at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    pub token: u64,
+    pub kind: WaitKind,
+    pub branch: u32,
+    /// Sequence of the frame that waits; 0 is the whole workflow (its timeout).
+    pub frame: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// For events: the filter with its expected values already computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Data>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitKind {
+    Timer,
+    Retry,
+    Timeout,
+    /// Limit of one attempt of a try step.
+    AttemptTimeout,
+    Call,
+    TaskCompletion,
+    Event,
+    /// The turn used up its fuel; the rest follows in the next one.
+    Continue,
+}
+
+impl WaitKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            WaitKind::Timer => "Timer",
+            WaitKind::Retry => "Retry",
+            WaitKind::Timeout => "Timeout",
+            WaitKind::AttemptTimeout => "AttemptTimeout",
+            WaitKind::Call => "Call",
+            WaitKind::TaskCompletion => "TaskCompletion",
+            WaitKind::Event => "Event",
+            WaitKind::Continue => "Continue",
+        }
+    }
+
+    /// True for waits that a row of the timer queue ends.
+    pub fn has_timer(self) -> bool {
+        self == WaitKind::Timer || self == WaitKind::Retry || self.is_limit()
+    }
+
+    /// True for waits that only bound something else.
+    pub fn is_limit(self) -> bool {
+        matches!(self, WaitKind::Timeout | WaitKind::AttemptTimeout)
+    }
+}
+
+impl State {
+    /// An instance that has not begun.
+    pub fn new(input: Data, business: Option<BusinessReference>, now: Time) -> State {
+        State {
+            status: Status::Open,
+            business,
+            started_at: now,
+            sequence: 0,
+            input,
+            context: Data::NULL,
+            branches: Vec::new(),
+            waits: Vec::new(),
+            buffer: Vec::new(),
+            output: None,
+            error: None,
+            failed_branch: None,
+        }
+    }
+
+    pub fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    pub fn branch(&self, id: u32) -> Option<&Branch> {
+        self.branches.iter().find(|branch| branch.id == id)
+    }
+
+    pub fn branch_mut(&mut self, id: u32) -> Option<&mut Branch> {
+        self.branches.iter_mut().find(|branch| branch.id == id)
+    }
+
+    /// The wait people should see: the one due first, then the oldest. A timeout around a call is not it.
+    pub fn shown_wait(&self) -> Option<&Wait> {
+        self.waits
+            .iter()
+            .min_by_key(|wait| (wait.kind.is_limit(), wait.until.unwrap_or(Time(i64::MAX)), wait.token))
+    }
+
+    /// The status word of the API.
+    pub fn status_word(&self) -> &'static str {
+        match self.status {
+            Status::Completed => "completed",
+            Status::Faulted => "faulted",
+            Status::Cancelled => "cancelled",
+            Status::Paused => "paused",
+            Status::Open if self.waits.iter().any(|wait| wait.kind == WaitKind::Call) => "running",
+            Status::Open => match self.shown_wait().map(|wait| wait.kind) {
+                None | Some(WaitKind::Call | WaitKind::Continue) => "running",
+                Some(_) => "waiting",
+            },
+        }
+    }
+
+    /// The runtime status of the snapshot row: `Suspended` while only a timer is waited for.
+    pub fn runtime_status(&self) -> &'static str {
+        match self.status {
+            Status::Completed => "Completed",
+            Status::Faulted => "Faulted",
+            Status::Cancelled => "Cancelled",
+            Status::Paused => "Paused",
+            Status::Open => match self.shown_wait().map(|wait| wait.kind) {
+                Some(WaitKind::Timer) if self.status_word() == "waiting" => "Suspended",
+                _ => "Open",
+            },
+        }
+    }
+}
+
+/// A fixed bound on how far one decision runs before it yields.
+pub const STEPS_PER_TURN_MAX: u32 = 1000;
+
+/// The engine's own cap on retries where the definition gives none.
+pub const RETRIES_MAX: u32 = 100;
+
+/// The longest back-off where the definition gives none.
+pub const BACKOFF_MAX: Span = Span::from_secs(86_400);
