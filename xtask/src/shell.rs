@@ -11,9 +11,11 @@ use std::{
     thread,
 };
 
-/// The root of the tree: the folder above `xtask/`.
+/// The root of the tree: the folder above `xtask/`. Cargo says where that is when it runs us; a binary started by
+/// hand knows where it was built.
 pub(crate) fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = PathBuf::from(here);
     here.parent().expect("xtask lies in a folder of the tree").to_path_buf()
 }
 

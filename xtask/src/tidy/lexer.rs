@@ -189,8 +189,6 @@ pub(crate) struct Function<'a> {
     pub(crate) name: &'a str,
     pub(crate) first_line: usize,
     pub(crate) last_line: usize,
-    /// Index of the first token of the body, and one past its last.
-    pub(crate) body: (usize, usize),
 }
 
 /// Every function with a body, nested ones too.
@@ -206,7 +204,6 @@ pub(crate) fn functions<'a>(tokens: &[Token<'a>]) -> Vec<Function<'a>> {
             name: pair[1].text,
             first_line: pair[0].line,
             last_line: tokens[end - 1].line,
-            body: (open, end),
         });
     }
     functions
