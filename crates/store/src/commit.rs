@@ -61,7 +61,8 @@ pub enum Write {
     Signal(SignalRow),
     Timer(TimerRow),
     Call(CallRow),
-    /// Puts a failed call back with a later `visible_at`, its attempt count raised; nothing if it is gone.
+    /// Puts a failed call back as backlog (no owner) with a later `visible_at`, its attempt count raised; nothing if
+    /// it is gone.
     RetryCall {
         instance: Uuid,
         token: u64,

@@ -6,6 +6,7 @@
 
 pub mod commit;
 pub mod rows;
+pub mod sqlite;
 pub mod views;
 
 mod port;

@@ -6,8 +6,8 @@
 //! - **Whole or not at all.** A commit's writes land together. A conflict or a rejected row ends that commit only;
 //!   the rest of the batch lands (P12).
 //! - **In order.** Commits of one batch take effect in the order given; batches in the order submitted.
-//! - **Fenced.** A batch of a node whose lease another node has taken over is answered `Error::Fenced` and
-//!   nothing of it lands (P7).
+//! - **Fenced.** A batch of a node whose lease another node has taken over, or that never joined, is answered
+//!   `Error::Fenced` and nothing of it lands (P7).
 //! - **Unknown is said.** If the adapter cannot tell whether a batch landed it answers `Error::Unknown`; the caller
 //!   reads back by key or version and never re-runs blindly (F10).
 //! - **Claims.** A claim marks rows as owned by the node and returns them; a row is returned to one node only until
@@ -32,7 +32,7 @@ pub enum Error {
     /// It may or may not have landed: read back.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// This node was taken over: stop.
+    /// This node was taken over, has left or never joined: stop.
     #[error("node fenced")]
     Fenced,
     /// Stop and alert.

@@ -1,0 +1,30 @@
+//! The SQLite adapter: one file, one writer, durable before answered.
+//!
+//! The way in: [`Sqlite`] is the store a node runs on (one writer thread that folds queued commits into one
+//! transaction, reader threads beside it). [`Inline`] is the same [`Core`] answering on the caller's thread, for the
+//! simulator and for tests. [`Core`] itself is synchronous and holds the one connection that writes; [`Read`] is
+//! every read, over any connection.
+
+mod apply;
+mod claim;
+mod core;
+mod error;
+mod host;
+mod inline;
+mod list;
+mod lock;
+mod migrate;
+mod node;
+mod open;
+mod pool;
+mod read;
+mod semver;
+mod statement;
+mod threaded;
+mod write;
+
+pub use apply::Batch;
+pub use core::Core;
+pub use inline::Inline;
+pub use read::Read;
+pub use threaded::Sqlite;

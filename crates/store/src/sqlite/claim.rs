@@ -1,0 +1,144 @@
+//! Work discovery: marks backlog rows as owned by a node and returns them. Serves backlog only; a row born owned
+//! never passes here.
+
+use super::{
+    core::Core,
+    error::error,
+    node,
+    read::{id, tenant, time, token},
+    write::int,
+};
+use crate::{port::Result, rows::*};
+use machine::Time;
+use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
+
+/// The most rows one claim returns, so that a claim never holds up the commits behind it for long.
+pub(super) const CLAIM_MAX: usize = 1_000;
+
+// Each list runs along its partial index: due order, and nothing read that is not returned.
+const SIGNALS: &str = "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
+    FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, id LIMIT ?2";
+const CALLS: &str = "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    FROM calls WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, instance, token LIMIT ?2";
+const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
+    FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
+
+const OWN_SIGNAL: &str = "UPDATE wf_signal_q SET owner = ?1 WHERE tenant = ?2 AND id = ?3";
+const OWN_CALL: &str = "UPDATE calls SET owner = ?1 WHERE tenant = ?2 AND instance = ?3 AND token = ?4";
+const OWN_TIMER: &str =
+    "UPDATE wf_schedule_q SET owner = ?1 WHERE tenant = ?2 AND instance = ?3 AND token = ?4";
+
+impl Core {
+    pub fn claim_signals(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
+        self.transaction(|connection| {
+            node::member(connection, node)?;
+            let mut claimed = due(connection, SIGNALS, now, limit, signal).map_err(error)?;
+            let mut own = connection.prepare_cached(OWN_SIGNAL).map_err(error)?;
+            for one in &mut claimed {
+                one.row.owner = Some(node);
+                own.execute(params![node.as_bytes(), one.tenant.as_str(), one.row.id.as_bytes()])
+                    .map_err(error)?;
+            }
+            Ok(claimed)
+        })
+    }
+
+    pub fn claim_calls(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
+        self.transaction(|connection| {
+            node::member(connection, node)?;
+            let mut claimed = due(connection, CALLS, now, limit, call).map_err(error)?;
+            for one in &mut claimed {
+                one.row.owner = Some(node);
+                let (instance, token) = (one.row.instance, one.row.token);
+                own(connection, OWN_CALL, node, one.tenant.as_str(), instance, token).map_err(error)?;
+            }
+            Ok(claimed)
+        })
+    }
+
+    /// Timers due at `now`.
+    pub fn claim_timers(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
+        self.transaction(|connection| {
+            node::member(connection, node)?;
+            let mut claimed = due(connection, TIMERS, now, limit, timer).map_err(error)?;
+            for one in &mut claimed {
+                one.row.owner = Some(node);
+                let (instance, token) = (one.row.instance, one.row.token);
+                own(connection, OWN_TIMER, node, one.tenant.as_str(), instance, token).map_err(error)?;
+            }
+            Ok(claimed)
+        })
+    }
+}
+
+fn due<T>(
+    connection: &Connection,
+    sql: &str,
+    now: Time,
+    limit: usize,
+    map: fn(&Row<'_>) -> rusqlite::Result<Claimed<T>>,
+) -> rusqlite::Result<Vec<Claimed<T>>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![now.0, limit.min(CLAIM_MAX) as i64], map)?;
+    rows.collect()
+}
+
+fn own(
+    connection: &Connection,
+    sql: &str,
+    node: Uuid,
+    tenant: &str,
+    instance: Uuid,
+    token: u64,
+) -> rusqlite::Result<()> {
+    let values = params![node.as_bytes(), tenant, instance.as_bytes(), int(token)];
+    connection.prepare_cached(sql)?.execute(values).map(drop)
+}
+
+fn signal(row: &Row<'_>) -> rusqlite::Result<Claimed<SignalRow>> {
+    Ok(Claimed {
+        tenant: tenant(row, 0)?,
+        row: SignalRow {
+            id: id(row, 1)?,
+            instance: id(row, 2)?,
+            signal_type: row.get(3)?,
+            envelope: row.get(4)?,
+            created_at: time(row, 5)?,
+            visible_at: time(row, 6)?,
+            attempt: row.get(7)?,
+            owner: None,
+        },
+    })
+}
+
+fn call(row: &Row<'_>) -> rusqlite::Result<Claimed<CallRow>> {
+    Ok(Claimed {
+        tenant: tenant(row, 0)?,
+        row: CallRow {
+            instance: id(row, 1)?,
+            token: token(row, 2)?,
+            target: row.get(3)?,
+            envelope: row.get(4)?,
+            created_at: time(row, 5)?,
+            visible_at: time(row, 6)?,
+            attempt: row.get(7)?,
+            last_error: row.get(8)?,
+            owner: None,
+        },
+    })
+}
+
+fn timer(row: &Row<'_>) -> rusqlite::Result<Claimed<TimerRow>> {
+    Ok(Claimed {
+        tenant: tenant(row, 0)?,
+        row: TimerRow {
+            instance: id(row, 1)?,
+            token: token(row, 2)?,
+            due_at: time(row, 3)?,
+            envelope: row.get(4)?,
+            attempt: row.get(5)?,
+            owner: None,
+        },
+    })
+}

@@ -1,0 +1,90 @@
+//! The one connection that writes, and the transaction around whatever it is told to do.
+//!
+//! Synchronous: whoever holds a `Core` is the writer. It must never be shared without a lock or a thread of its own.
+
+use super::{error, migrate, open, read::Read};
+use crate::port::{Error, Result};
+use rusqlite::Connection;
+use std::path::Path;
+
+/// Owns the writing connection.
+pub struct Core {
+    connection: Connection,
+    /// Why nothing may be written any more, once a commit met an I/O error.
+    broken: Option<String>,
+}
+
+impl Core {
+    /// Opens or creates the database file, in WAL mode with every commit synced to disk.
+    pub fn open(path: &Path) -> Result<Core> {
+        let mut connection = open::file(path)?;
+        migrate::migrate(&mut connection)?;
+        Ok(Core { connection, broken: None })
+    }
+
+    /// A database that lives as long as this value.
+    pub fn open_in_memory() -> Result<Core> {
+        let mut connection = open::memory()?;
+        migrate::migrate(&mut connection)?;
+        Ok(Core { connection, broken: None })
+    }
+
+    /// The same as [`Core::open_in_memory`], copied from a database made once per process.
+    pub fn from_template() -> Result<Core> {
+        Ok(Core { connection: open::template()?, broken: None })
+    }
+
+    /// Every read, over the writing connection.
+    pub fn read(&self) -> Read<'_> {
+        Read::new(&self.connection)
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Runs `work` in a transaction: all of it is durable when this returns, or nothing of it happened.
+    pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.begin()?;
+        match work(&self.connection) {
+            Ok(value) => self.commit().map(|()| value),
+            Err(err) => {
+                self.rollback()?;
+                Err(err)
+            }
+        }
+    }
+
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if let Some(why) = &self.broken {
+            return Err(Error::Corrupt(why.clone()));
+        }
+        self.run("BEGIN IMMEDIATE").map_err(error::error)
+    }
+
+    pub(super) fn commit(&mut self) -> Result<()> {
+        self.run("COMMIT").map_err(|err| self.fail(err))
+    }
+
+    pub(super) fn rollback(&mut self) -> Result<()> {
+        // SQLite ends the transaction by itself on some errors, a full disk among them.
+        if self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.run("ROLLBACK").map_err(error::error)
+    }
+
+    /// Undoes the open transaction and says what the error means; a fatal one closes the store for writing.
+    pub(super) fn fail(&mut self, err: rusqlite::Error) -> Error {
+        let err = error::error(err);
+        let undone = self.rollback();
+        if let (Error::Corrupt(why), _) | (_, Err(Error::Corrupt(why))) = (&err, &undone) {
+            self.broken = Some(why.clone());
+        }
+        err
+    }
+
+    fn run(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+}

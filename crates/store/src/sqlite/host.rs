@@ -1,0 +1,188 @@
+//! The port over whatever hosts a [`Core`]: each method says which work to do, the host says on which thread.
+
+use super::{apply::Batch, core::Core, read::Read};
+use crate::{commit::*, port::*, rows::*, views::*};
+use async_trait::async_trait;
+use machine::{TenantId, Time};
+use std::future::Future;
+use uuid::Uuid;
+
+/// Where the work of a store is done.
+pub trait Host: Send + Sync + 'static {
+    /// Makes a batch durable; a host may fold batches that wait together into one transaction.
+    fn apply(&self, batch: Batch) -> impl Future<Output = Result<Vec<Outcome>>> + Send;
+
+    /// Does something else that writes, in order with the batches.
+    fn write<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Core) -> Result<T> + Send + 'static;
+
+    /// Reads; sees every commit answered before.
+    fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(Read<'_>) -> Result<T> + Send + 'static;
+}
+
+#[async_trait]
+impl<H: Host> Store for H {
+    async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
+        self.apply(Batch { node, commits: batch }).await
+    }
+
+    async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        self.write(move |core| core.join(node, now, lease_ms)).await
+    }
+
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        self.write(move |core| core.renew(node, now, lease_ms)).await
+    }
+
+    async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {
+        self.write(move |core| core.take_over(node, now)).await
+    }
+
+    async fn leave(&self, node: Uuid) -> Result<()> {
+        self.write(move |core| core.leave(node)).await
+    }
+
+    async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
+        self.write(move |core| core.claim_signals(node, now, limit)).await
+    }
+
+    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
+        self.write(move |core| core.claim_calls(node, now, limit)).await
+    }
+
+    async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
+        self.write(move |core| core.claim_timers(node, now, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Time>> {
+        self.read(|read| read.next_due()).await
+    }
+
+    async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.load(&tenant, instance)).await
+    }
+
+    async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>> {
+        let (tenant, scope, key) = (tenant.clone(), scope.to_owned(), key.to_owned());
+        self.read(move |read| read.inbox(&tenant, &scope, &key)).await
+    }
+
+    async fn definition(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Option<DefinitionRow>> {
+        let (tenant, namespace, name) = (tenant.clone(), namespace.to_owned(), name.to_owned());
+        let version = version.map(str::to_owned);
+        self.read(move |read| read.definition(&tenant, &namespace, &name, version.as_deref())).await
+    }
+
+    async fn instance(&self, tenant: &TenantId, id: Uuid) -> Result<Option<InstanceView>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.instance(&tenant, id)).await
+    }
+
+    async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.task(&tenant, id)).await
+    }
+
+    async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.dead_letter(&tenant, id)).await
+    }
+
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>> {
+        let id = id.clone();
+        self.read(move |read| read.tenant(&id)).await
+    }
+
+    async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
+        let key_id = key_id.to_owned();
+        self.read(move |read| read.key_by_id(&key_id)).await
+    }
+
+    async fn instances(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.read(move |read| read.instances(&tenant, &filter, &page)).await
+    }
+
+    async fn instance_by_key(&self, tenant: &TenantId, business_key: &str) -> Result<Option<InstanceView>> {
+        let (tenant, business_key) = (tenant.clone(), business_key.to_owned());
+        self.read(move |read| read.instance_by_key(&tenant, &business_key)).await
+    }
+
+    async fn history(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.history(&tenant, instance, after, limit)).await
+    }
+
+    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
+        let tenant = tenant.clone();
+        let name = name.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        self.read(move |read| {
+            read.definitions(
+                &tenant,
+                name.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())),
+            )
+        })
+        .await
+    }
+
+    async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.read(move |read| read.tasks(&tenant, &filter, &page)).await
+    }
+
+    async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.task_events(&tenant, task)).await
+    }
+
+    async fn dead_letters(
+        &self,
+        tenant: &TenantId,
+        filter: &DeadLetterFilter,
+        page: &Page,
+    ) -> Result<Vec<DeadLetterRow>> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.read(move |read| read.dead_letters(&tenant, &filter, &page)).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantRow>> {
+        self.read(|read| read.tenants()).await
+    }
+
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.keys(&tenant)).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
+        self.read(move |read| read.outbox(limit)).await
+    }
+
+    async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
+        let tenant = tenant.cloned();
+        self.read(move |read| read.counts(tenant.as_ref())).await
+    }
+}

@@ -1,0 +1,231 @@
+//! Lists and counts, over any connection. Newest first means by descending id: ids are made in order of time.
+
+use super::{
+    error::error,
+    read::{
+        DEAD_LETTER, INSTANCE, Read, TASK, dead_letter, definition, id, instance, key, task, tenant,
+        tenant_row, time,
+    },
+    semver,
+};
+use crate::{port::Result, rows::*, views::*};
+use machine::TenantId;
+use rusqlite::{ToSql, params, types::Value};
+use uuid::Uuid;
+
+/// The most rows that lists without pages return at once.
+const ROWS_MAX: usize = 10_000;
+
+const BY_KEY: &str = " AND i.business_key = ?2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
+const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
+    WHERE tenant = ?1 AND instance = ?2 AND version > ?3 ORDER BY version LIMIT ?4";
+const DEFINITIONS: &str = "SELECT namespace, name, version, title, source, media_type, ir, created_at
+    FROM definitions WHERE tenant = ?1 AND (?2 IS NULL OR (namespace = ?2 AND name = ?3))";
+const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
+    WHERE tenant = ?1 AND task = ?2 ORDER BY sequence";
+const TENANTS: &str = "SELECT tenant, title, status, created_at FROM tenants ORDER BY tenant";
+const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
+    WHERE tenant = ?1 ORDER BY created_at, id";
+const OUTBOX: &str =
+    "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT ?1";
+const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
+const COUNT_REST: [(&str, &str); 6] = [
+    ("wf_signal_q", ""),
+    ("wf_schedule_q", ""),
+    ("calls", ""),
+    ("wf_dlq", ""),
+    ("outbox", ""),
+    ("wf_tasks", "status IN ('open', 'claimed')"),
+];
+
+impl Read<'_> {
+    pub fn instances(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>> {
+        let mut query = Query::new(INSTANCE, tenant);
+        query.any_of("i.status", &filter.statuses);
+        query.equals("i.namespace", filter.namespace.as_deref());
+        query.equals("i.name", filter.name.as_deref());
+        query.equals("i.version", filter.version.as_deref());
+        query.equals("i.business_key", filter.business_key.as_deref());
+        query.compare("i.created_at >=", filter.created_from.map(|time| Value::Integer(time.0)));
+        query.compare("i.created_at <=", filter.created_to.map(|time| Value::Integer(time.0)));
+        query.page("i.id", page);
+        self.many(&query.sql, &query.values(), instance)
+    }
+
+    /// The instance that holds `business_key` and has not ended, else the newest that held it.
+    pub fn instance_by_key(&self, tenant: &TenantId, business_key: &str) -> Result<Option<InstanceView>> {
+        self.one(&format!("{INSTANCE}{BY_KEY}"), params![tenant.as_str(), business_key], instance)
+    }
+
+    /// Oldest first, versions above `after`.
+    pub fn history(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>> {
+        let limit = limit.min(ROWS_MAX) as i64;
+        self.many(HISTORY, params![tenant.as_str(), instance.as_bytes(), after, limit], |row| {
+            Ok(HistoryRow {
+                instance: id(row, 0)?,
+                version: row.get(1)?,
+                at: time(row, 2)?,
+                events: row.get(3)?,
+            })
+        })
+    }
+
+    /// All versions (newest first by semver) of one name, or all definitions of the tenant.
+    pub fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
+        let (namespace, name) = name.unzip();
+        let mut rows = self.many(DEFINITIONS, params![tenant.as_str(), namespace, name], definition)?;
+        rows.sort_by(|a, b| {
+            (&a.namespace, &a.name)
+                .cmp(&(&b.namespace, &b.name))
+                .then_with(|| semver::compare(&b.version, &a.version))
+        });
+        Ok(rows)
+    }
+
+    pub fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
+        let mut query = Query::new(TASK, tenant);
+        query.any_of("status", &filter.statuses);
+        query.equals("assignee", filter.assignee.as_deref());
+        query.compare("instance =", filter.instance.map(blob));
+        if !filter.groups.is_empty() {
+            query.sql += " AND EXISTS (SELECT 1 FROM json_each(CAST(candidate_groups AS TEXT)) WHERE true";
+            query.any_of("value", &filter.groups);
+            query.sql += ")";
+        }
+        query.page("id", page);
+        self.many(&query.sql, &query.values(), task)
+    }
+
+    pub fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
+        self.many(TASK_EVENTS, params![tenant.as_str(), task.as_bytes()], |row| {
+            Ok(TaskEventRow {
+                task: id(row, 0)?,
+                sequence: row.get(1)?,
+                kind: row.get(2)?,
+                actor: row.get(3)?,
+                at: time(row, 4)?,
+                detail: row.get(5)?,
+            })
+        })
+    }
+
+    pub fn dead_letters(
+        &self,
+        tenant: &TenantId,
+        filter: &DeadLetterFilter,
+        page: &Page,
+    ) -> Result<Vec<DeadLetterRow>> {
+        let mut query = Query::new(DEAD_LETTER, tenant);
+        query.equals("reason", filter.reason.as_deref());
+        query.equals("source", filter.source.as_deref());
+        query.compare("instance =", filter.instance.map(blob));
+        query.page("id", page);
+        self.many(&query.sql, &query.values(), dead_letter)
+    }
+
+    pub fn tenants(&self) -> Result<Vec<TenantRow>> {
+        self.many(TENANTS, &[], tenant_row)
+    }
+
+    pub fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
+        self.many(KEYS, params![tenant.as_str()], key)
+    }
+
+    /// In the order of their commits, over all tenants.
+    pub fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
+        self.many(OUTBOX, params![limit.min(ROWS_MAX) as i64], |row| {
+            Ok(Claimed {
+                tenant: tenant(row, 0)?,
+                row: OutboxRow {
+                    id: id(row, 1)?,
+                    key: row.get(2)?,
+                    event_type: row.get(3)?,
+                    event: row.get(4)?,
+                    created_at: time(row, 5)?,
+                },
+            })
+        })
+    }
+
+    /// Counts for one tenant, or over all; of one moment.
+    pub fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
+        let snapshot = self.connection().unchecked_transaction().map_err(error)?;
+        let of = if tenant.is_some() { " WHERE tenant = ?1" } else { "" };
+        let values: &[&dyn ToSql] = match &tenant {
+            Some(tenant) => &[&tenant.as_str()],
+            None => &[],
+        };
+        let sql = format!("{COUNT_INSTANCES}{of} GROUP BY status ORDER BY status");
+        let instances = self.many(&sql, values, |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
+        let mut rest = [0; COUNT_REST.len()];
+        for (count, (table, such)) in rest.iter_mut().zip(COUNT_REST) {
+            let and = if of.is_empty() { " WHERE " } else { " AND " };
+            let such = if such.is_empty() { String::new() } else { format!("{and}{such}") };
+            let sql = format!("SELECT count(*) FROM {table}{of}{such}");
+            *count = self.one(&sql, values, |row| row.get::<_, i64>(0))?.unwrap_or(0) as u64;
+        }
+        snapshot.finish().map_err(error)?;
+        let [signals, timers, calls, dead_letters, outbox, tasks_open] = rest;
+        Ok(Counts { instances, signals, timers, calls, dead_letters, outbox, tasks_open })
+    }
+}
+
+fn blob(id: Uuid) -> Value {
+    Value::Blob(id.as_bytes().to_vec())
+}
+
+/// A list's text and values, grown filter by filter. Values are always bound, never part of the text.
+struct Query {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Query {
+    /// `base` ends in a condition on the tenant, the first value.
+    fn new(base: &str, tenant: &TenantId) -> Query {
+        Query { sql: base.to_owned(), values: vec![Value::Text(tenant.as_str().to_owned())] }
+    }
+
+    fn equals(&mut self, column: &str, value: Option<&str>) {
+        self.compare(&format!("{column} ="), value.map(|text| Value::Text(text.to_owned())));
+    }
+
+    fn compare(&mut self, left: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.values.push(value);
+            self.sql += &format!(" AND {left} ?{}", self.values.len());
+        }
+    }
+
+    fn any_of(&mut self, column: &str, values: &[String]) {
+        if values.is_empty() {
+            return;
+        }
+        let mut marks = Vec::with_capacity(values.len());
+        for value in values {
+            self.values.push(Value::Text(value.clone()));
+            marks.push(format!("?{}", self.values.len()));
+        }
+        self.sql += &format!(" AND {column} IN ({})", marks.join(", "));
+    }
+
+    fn page(&mut self, id: &str, page: &Page) {
+        self.compare(&format!("{id} <"), page.after.map(blob));
+        self.sql += &format!(" ORDER BY {id} DESC LIMIT {}", page.limit.clamp(1, PAGE_MAX));
+    }
+
+    fn values(&self) -> Vec<&dyn ToSql> {
+        self.values.iter().map(|value| value as &dyn ToSql).collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! Leases of nodes, and what happens to the rows of a node that is gone.
+
+use super::{core::Core, error::error};
+use crate::port::{Error, Result};
+use machine::{Time, time::Span};
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+/// Joining again keeps the lease row as it is if it is fenced, so that a node never un-fences itself.
+const JOIN: &str =
+    "INSERT INTO wf_host_locks (kind, name, holder, until_utc, fenced) VALUES ('node', ?1, ?1, ?2, 0)
+    ON CONFLICT DO UPDATE SET until_utc = excluded.until_utc WHERE fenced = 0";
+const RENEW: &str =
+    "UPDATE wf_host_locks SET until_utc = ?2 WHERE kind = 'node' AND name = ?1 AND fenced = 0";
+const EXPIRED: &str = "UPDATE wf_host_locks SET fenced = 1
+    WHERE kind = 'node' AND fenced = 0 AND until_utc < ?2 AND name <> ?1 RETURNING name";
+const LEAVE: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND name = ?1 AND fenced = 0";
+const FORGET: &str = "DELETE FROM wf_host_locks WHERE kind = 'node'";
+const FENCED: &str = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
+
+/// Makes a node's rows backlog. A scan: take-overs are rare, an index on the owner would cost every insert.
+const RELEASE: [&str; 3] = [
+    "UPDATE wf_signal_q SET owner = NULL WHERE owner = ?1",
+    "UPDATE wf_schedule_q SET owner = NULL WHERE owner = ?1",
+    "UPDATE calls SET owner = NULL WHERE owner = ?1",
+];
+const RELEASE_ALL: [&str; 3] = [
+    "UPDATE wf_signal_q SET owner = NULL WHERE owner IS NOT NULL",
+    "UPDATE wf_schedule_q SET owner = NULL WHERE owner IS NOT NULL",
+    "UPDATE calls SET owner = NULL WHERE owner IS NOT NULL",
+];
+
+impl Core {
+    /// Registers a fresh node and gives it a lease.
+    pub fn join(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        let until = until(now, lease_ms);
+        self.transaction(|connection| lease(connection, JOIN, node, until))
+    }
+
+    /// Renews the lease; `Fenced` if it was taken over.
+    pub fn renew(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        let until = until(now, lease_ms);
+        self.transaction(|connection| lease(connection, RENEW, node, until))
+    }
+
+    /// Fences every other node whose lease ended before `now` and makes its rows backlog. Returns how many rows.
+    pub fn take_over(&mut self, node: Uuid, now: Time) -> Result<u64> {
+        self.transaction(|connection| {
+            member(connection, node)?;
+            let mut rows = 0;
+            for expired in expired(connection, node, now).map_err(error)? {
+                rows += release(connection, expired).map_err(error)?;
+            }
+            Ok(rows)
+        })
+    }
+
+    /// Ends the node's lease and makes its rows backlog.
+    pub fn leave(&mut self, node: Uuid) -> Result<()> {
+        self.transaction(|connection| {
+            connection.prepare_cached(LEAVE).and_then(|mut s| s.execute([node.as_bytes()])).map_err(error)?;
+            release(connection, node).map_err(error).map(drop)
+        })
+    }
+
+    /// Makes every row backlog and forgets every node: right only where no other process can have the database
+    /// open, as after taking the lock file. What an earlier process left is then served without waiting for its
+    /// lease to end.
+    pub(super) fn adopt_all(&mut self) -> Result<u64> {
+        self.transaction(|connection| {
+            let mut rows = 0;
+            for sql in RELEASE_ALL {
+                rows += connection.execute(sql, []).map_err(error)? as u64;
+            }
+            connection.execute(FORGET, []).map_err(error)?;
+            Ok(rows)
+        })
+    }
+}
+
+/// Refuses a node that never joined, has left, or was taken over.
+pub(super) fn member(connection: &Connection, node: Uuid) -> Result<()> {
+    let fenced: Option<bool> = connection
+        .prepare_cached(FENCED)
+        .and_then(|mut s| s.query_row([node.as_bytes()], |row| row.get(0)).optional())
+        .map_err(error)?;
+    if fenced == Some(false) { Ok(()) } else { Err(Error::Fenced) }
+}
+
+fn lease(connection: &Connection, sql: &str, node: Uuid, until: Time) -> Result<()> {
+    let changed = connection
+        .prepare_cached(sql)
+        .and_then(|mut s| s.execute(params![node.as_bytes(), until.0]))
+        .map_err(error)?;
+    if changed == 1 { Ok(()) } else { Err(Error::Fenced) }
+}
+
+fn expired(connection: &Connection, node: Uuid, now: Time) -> rusqlite::Result<Vec<Uuid>> {
+    let mut statement = connection.prepare_cached(EXPIRED)?;
+    let names =
+        statement.query_map(params![node.as_bytes(), now.0], |row| row.get(0).map(Uuid::from_bytes))?;
+    names.collect()
+}
+
+fn release(connection: &Connection, node: Uuid) -> rusqlite::Result<u64> {
+    let mut rows = 0;
+    for sql in RELEASE {
+        rows += connection.prepare_cached(sql)?.execute([node.as_bytes()])? as u64;
+    }
+    Ok(rows)
+}
+
+fn until(now: Time, lease_ms: i64) -> Time {
+    now.after(Span(lease_ms.saturating_mul(1_000)))
+}

@@ -1,0 +1,363 @@
+//! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
+
+use super::statement::{Prepared, Statement as S};
+use crate::{commit::*, rows::*};
+use machine::Time;
+use rusqlite::{Result, ToSql, params};
+use uuid::Uuid;
+
+/// Writes one row, or two for an instance and its snapshot. Answers which guard did not hold, if any.
+pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Option<Conflict>> {
+    match write {
+        Write::ConsumeSignal { id } => {
+            guard(to, S::ConsumeSignal, params![tenant, id.as_bytes()], Conflict::Gone)
+        }
+        Write::ConsumeTimer { instance, token } => {
+            guard(to, S::ConsumeTimer, params![tenant, instance.as_bytes(), int(*token)], Conflict::Gone)
+        }
+        Write::ConsumeCall { instance, token } => {
+            guard(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)], Conflict::Gone)
+        }
+        Write::ConsumeDeadLetter { id } => {
+            guard(to, S::ConsumeDeadLetter, params![tenant, id.as_bytes()], Conflict::Gone)
+        }
+        Write::ClaimKey(row) => claim_key(to, tenant, row),
+        Write::CreateInstance { instance, state } => create_instance(to, tenant, instance, state),
+        Write::UpdateState(row) => update_state(to, tenant, row),
+        Write::UpdateTask { task, expected_version } => update_task(to, tenant, task, *expected_version),
+        Write::CreateDefinition(row) => create_definition(to, tenant, row),
+        Write::CreateTenant(row) => guard(
+            to,
+            S::CreateTenant,
+            params![row.id.as_str(), row.title, row.status, row.created_at.0],
+            Conflict::Exists,
+        ),
+        Write::UpdateInstance(row) => update_instance(to, tenant, row),
+        Write::History(row) => {
+            plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])
+        }
+        Write::Signal(row) => signal(to, tenant, row),
+        Write::Timer(row) => timer(to, tenant, row),
+        Write::Call(row) => call(to, tenant, row),
+        Write::RetryCall { instance, token, visible_at, attempt, last_error } => plain(
+            to,
+            S::RetryCall,
+            params![tenant, instance.as_bytes(), int(*token), visible_at.0, attempt, last_error],
+        ),
+        Write::RetrySignal { id, visible_at, attempt } => {
+            plain(to, S::RetrySignal, params![tenant, id.as_bytes(), visible_at.0, attempt])
+        }
+        Write::RetryTimer { instance, token, visible_at, attempt } => {
+            plain(to, S::RetryTimer, params![tenant, instance.as_bytes(), int(*token), visible_at.0, attempt])
+        }
+        Write::DropCall { instance, token } => {
+            plain(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)])
+        }
+        Write::DropTimer { instance, token } => {
+            plain(to, S::ConsumeTimer, params![tenant, instance.as_bytes(), int(*token)])
+        }
+        Write::CreateTask(row) => create_task(to, tenant, row),
+        Write::TaskEvent(row) => plain(
+            to,
+            S::TaskEvent,
+            params![tenant, row.task.as_bytes(), row.sequence, row.kind, row.actor, row.at.0, row.detail],
+        ),
+        Write::Outbox(row) => plain(
+            to,
+            S::Outbox,
+            params![tenant, row.id.as_bytes(), row.key, row.event_type, row.created_at.0, row.event],
+        ),
+        Write::DeadLetter(row) => dead_letter(to, tenant, row),
+        Write::CreateKey(row) => create_key(to, tenant, row),
+        Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
+        Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
+    }
+}
+
+fn plain(to: &mut Prepared<'_>, statement: S, values: &[&dyn ToSql]) -> Result<Option<Conflict>> {
+    to.get(statement)?.execute(values)?;
+    Ok(None)
+}
+
+fn guard(
+    to: &mut Prepared<'_>,
+    statement: S,
+    values: &[&dyn ToSql],
+    lost: Conflict,
+) -> Result<Option<Conflict>> {
+    Ok((to.get(statement)?.execute(values)? == 0).then_some(lost))
+}
+
+/// SQLite has no unsigned integers. Tokens are only compared for equality, so the bits are what counts.
+pub(super) fn int(token: u64) -> i64 {
+    token.cast_signed()
+}
+
+fn blob(id: &Option<Uuid>) -> Option<&[u8; 16]> {
+    id.as_ref().map(Uuid::as_bytes)
+}
+
+fn micros(time: Option<Time>) -> Option<i64> {
+    time.map(|time| time.0)
+}
+
+fn claim_key(to: &mut Prepared<'_>, tenant: &str, row: &InboxRow) -> Result<Option<Conflict>> {
+    let values = params![tenant, row.scope, row.key, row.created_at.0, row.request_hash, row.answer];
+    guard(to, S::ClaimKey, values, Conflict::Duplicate)
+}
+
+fn create_instance(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &InstanceRow,
+    state: &StateRow,
+) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.namespace,
+        row.name,
+        row.version,
+        row.business_key,
+        row.business_parts,
+        row.status,
+        row.traceparent,
+        row.correlation_id,
+        row.created_at.0,
+        row.updated_at.0,
+        micros(row.ended_at),
+        row.input,
+        row.output,
+        row.error,
+        row.context,
+    ];
+    if to.get(S::CreateInstance)?.execute(values)? == 0 {
+        return Ok(Some(Conflict::Exists));
+    }
+    let values = params![
+        tenant,
+        state.instance.as_bytes(),
+        state.state_version,
+        state.snapshot_schema_version,
+        state.runtime_status,
+        row.namespace,
+        row.name,
+        row.version,
+        row.business_key,
+        row.business_parts,
+        state.waiting_kind,
+        state.waiting_token,
+        micros(state.waiting_until),
+        blob(&state.active_task_id),
+        state.resume_pointer_json,
+        blob(&state.last_signal_id),
+        state.last_error_code,
+        state.last_error_json,
+        state.last_executed_by.as_bytes(),
+        state.last_executed_on.0,
+        row.created_at.0,
+        completed_on(state),
+        state.state_json,
+    ];
+    guard(to, S::CreateState, values, Conflict::Exists)
+}
+
+fn update_state(to: &mut Prepared<'_>, tenant: &str, row: &StateRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.instance.as_bytes(),
+        row.expected_version,
+        row.state_version,
+        row.snapshot_schema_version,
+        row.runtime_status,
+        row.waiting_kind,
+        row.waiting_token,
+        micros(row.waiting_until),
+        blob(&row.active_task_id),
+        row.resume_pointer_json,
+        blob(&row.last_signal_id),
+        row.last_error_code,
+        row.last_error_json,
+        row.last_executed_by.as_bytes(),
+        row.last_executed_on.0,
+        completed_on(row),
+        row.state_json,
+    ];
+    guard(to, S::UpdateState, values, Conflict::Version)
+}
+
+/// The lifecycle column that the row implies: a final status was reached in this very commit.
+fn completed_on(row: &StateRow) -> Option<i64> {
+    matches!(row.runtime_status.as_str(), "Completed" | "Faulted" | "Cancelled")
+        .then_some(row.last_executed_on.0)
+}
+
+fn update_instance(to: &mut Prepared<'_>, tenant: &str, row: &InstanceChange) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.status,
+        row.updated_at.0,
+        row.output,
+        row.error.is_some(),
+        row.error.as_ref().and_then(Option::as_ref),
+        row.context,
+        row.ended_at.is_some(),
+        micros(row.ended_at.flatten()),
+    ];
+    plain(to, S::UpdateInstance, values)
+}
+
+fn signal(to: &mut Prepared<'_>, tenant: &str, row: &SignalRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.instance.as_bytes(),
+        row.signal_type,
+        row.created_at.0,
+        row.visible_at.0,
+        row.attempt,
+        blob(&row.owner),
+        row.envelope,
+    ];
+    plain(to, S::Signal, values)
+}
+
+fn timer(to: &mut Prepared<'_>, tenant: &str, row: &TimerRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.instance.as_bytes(),
+        int(row.token),
+        row.due_at.0,
+        row.attempt,
+        blob(&row.owner),
+        row.envelope,
+    ];
+    plain(to, S::Timer, values)
+}
+
+fn call(to: &mut Prepared<'_>, tenant: &str, row: &CallRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.instance.as_bytes(),
+        int(row.token),
+        row.target,
+        row.created_at.0,
+        row.visible_at.0,
+        row.attempt,
+        blob(&row.owner),
+        row.envelope,
+        row.last_error,
+    ];
+    plain(to, S::Call, values)
+}
+
+fn create_task(to: &mut Prepared<'_>, tenant: &str, row: &TaskRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.instance.as_bytes(),
+        int(row.token),
+        row.step,
+        row.title,
+        row.status,
+        row.assignee,
+        row.candidate_users,
+        row.candidate_groups,
+        row.priority,
+        micros(row.due_at),
+        row.version,
+        row.created_at.0,
+        row.updated_at.0,
+        micros(row.ended_at),
+        row.payload,
+        row.form,
+        row.result,
+    ];
+    plain(to, S::CreateTask, values)
+}
+
+fn update_task(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &TaskRow,
+    expected_version: i64,
+) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        expected_version,
+        row.instance.as_bytes(),
+        int(row.token),
+        row.step,
+        row.title,
+        row.status,
+        row.assignee,
+        row.candidate_users,
+        row.candidate_groups,
+        row.priority,
+        micros(row.due_at),
+        row.version,
+        row.created_at.0,
+        row.updated_at.0,
+        micros(row.ended_at),
+        row.payload,
+        row.form,
+        row.result,
+    ];
+    guard(to, S::UpdateTask, values, Conflict::Version)
+}
+
+fn dead_letter(to: &mut Prepared<'_>, tenant: &str, row: &DeadLetterRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.source,
+        row.reason,
+        row.detail,
+        blob(&row.instance),
+        row.origin,
+        row.attempts,
+        row.last_node.as_bytes(),
+        row.failed_at.0,
+        row.envelope,
+    ];
+    plain(to, S::DeadLetter, values)
+}
+
+fn create_definition(to: &mut Prepared<'_>, tenant: &str, row: &DefinitionRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.namespace,
+        row.name,
+        row.version,
+        row.title,
+        row.source,
+        row.media_type,
+        row.ir,
+        row.created_at.0,
+    ];
+    guard(to, S::CreateDefinition, values, Conflict::Exists)
+}
+
+fn create_key(to: &mut Prepared<'_>, tenant: &str, row: &KeyRow) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id,
+        row.name,
+        row.hash,
+        row.roles,
+        row.created_at.0,
+        micros(row.expires_at),
+        micros(row.revoked_at),
+    ];
+    plain(to, S::CreateKey, values)
+}
+
+fn outbox_sent(to: &mut Prepared<'_>, tenant: &str, ids: &[Uuid]) -> Result<Option<Conflict>> {
+    let statement = to.get(S::OutboxSent)?;
+    for id in ids {
+        statement.execute(params![tenant, id.as_bytes()])?;
+    }
+    Ok(None)
+}

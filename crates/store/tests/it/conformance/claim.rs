@@ -1,0 +1,121 @@
+//! Work discovery: each backlog row to one node, in due order, never before it is visible.
+
+use super::Opened;
+use crate::fixture::*;
+use machine::Time;
+use store::{rows::*, *};
+
+async fn signals(opened: &Opened, now: i64, limit: usize) -> Vec<SignalRow> {
+    rows(opened.store.claim_signals(node(1), Time(now), limit).await.unwrap())
+}
+
+async fn timers(opened: &Opened, now: i64, limit: usize) -> Vec<TimerRow> {
+    rows(opened.store.claim_timers(node(1), Time(now), limit).await.unwrap())
+}
+
+async fn calls(opened: &Opened, now: i64, limit: usize) -> Vec<CallRow> {
+    rows(opened.store.claim_calls(node(1), Time(now), limit).await.unwrap())
+}
+
+fn rows<T>(claimed: Vec<Claimed<T>>) -> Vec<T> {
+    claimed
+        .into_iter()
+        .map(|one| {
+            assert_eq!(one.tenant, acme());
+            one.row
+        })
+        .collect()
+}
+
+pub(crate) async fn takes_backlog_once_in_due_order(opened: &Opened) {
+    let me = Some(node(1));
+    let due = [300, 100, 200, 900];
+    for (n, at) in due.into_iter().enumerate() {
+        let token = n as u64;
+        opened
+            .put(vec![
+                Write::Signal(signal(n as u128 + 1, at, None)),
+                Write::Timer(timer(token, at, None)),
+                Write::Call(call(token, at, None)),
+            ])
+            .await;
+    }
+    assert_eq!(signals(opened, 300, 10).await, [signal(2, 100, me), signal(3, 200, me), signal(1, 300, me)]);
+    assert_eq!(timers(opened, 300, 10).await, [timer(1, 100, me), timer(2, 200, me), timer(0, 300, me)]);
+    assert_eq!(calls(opened, 300, 10).await, [call(1, 100, me), call(2, 200, me), call(0, 300, me)]);
+    // Owned now, by anyone's count; what is not due stays.
+    opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    assert_eq!(opened.store.claim_signals(node(2), Time(899), 10).await.unwrap(), []);
+    assert_eq!(opened.store.claim_timers(node(2), Time(899), 10).await.unwrap(), []);
+    assert_eq!(opened.store.claim_calls(node(2), Time(899), 10).await.unwrap(), []);
+    assert_eq!(opened.store.claim_timers(node(2), Time(900), 10).await.unwrap().len(), 1);
+    // A claim does not consume.
+    assert_eq!(opened.store.counts(None).await.unwrap().timers, 4);
+    opened.put(vec![Write::ConsumeTimer { instance: id(1), token: 1 }]).await;
+}
+
+pub(crate) async fn born_owned_rows_are_never_returned(opened: &Opened) {
+    let me = Some(node(1));
+    opened
+        .put(vec![
+            Write::Signal(signal(1, 0, me)),
+            Write::Timer(timer(1, 0, me)),
+            Write::Call(call(1, 0, me)),
+        ])
+        .await;
+    assert_eq!(signals(opened, 1_000, 10).await, []);
+    assert_eq!(timers(opened, 1_000, 10).await, []);
+    assert_eq!(calls(opened, 1_000, 10).await, []);
+    assert_eq!(opened.store.next_due().await.unwrap(), None);
+    opened.put(vec![Write::ConsumeSignal { id: id(1) }]).await;
+}
+
+pub(crate) async fn retry_makes_backlog_again(opened: &Opened) {
+    let me = Some(node(1));
+    let (instance, token, attempt) = (id(1), 1, 3);
+    opened
+        .put(vec![
+            Write::Signal(signal(1, 0, me)),
+            Write::Timer(timer(token, 0, me)),
+            Write::Call(call(token, 0, me)),
+        ])
+        .await;
+    let visible_at = Time(500);
+    opened
+        .put(vec![
+            Write::RetrySignal { id: id(1), visible_at, attempt },
+            Write::RetryTimer { instance, token, visible_at, attempt },
+            Write::RetryCall { instance, token, visible_at, attempt, last_error: Some(b"boom".to_vec()) },
+        ])
+        .await;
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(500)));
+    assert_eq!(signals(opened, 499, 10).await, []);
+    assert_eq!(signals(opened, 500, 10).await, [SignalRow { attempt, ..signal(1, 500, me) }]);
+    assert_eq!(timers(opened, 500, 10).await, [TimerRow { attempt, ..timer(token, 500, me) }]);
+    let last_error = Some(b"boom".to_vec());
+    assert_eq!(calls(opened, 500, 10).await, [CallRow { attempt, last_error, ..call(token, 500, me) }]);
+}
+
+pub(crate) async fn next_due_is_the_earliest_unowned(opened: &Opened) {
+    assert_eq!(opened.store.next_due().await.unwrap(), None);
+    opened.put(vec![Write::Call(call(1, 700, None))]).await;
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(700)));
+    opened.put(vec![Write::Timer(timer(1, 600, None)), Write::Timer(timer(2, 100, Some(node(1))))]).await;
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(600)));
+    opened.put(vec![Write::Signal(signal(1, 500, None))]).await;
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(500)));
+    assert_eq!(signals(opened, 500, 10).await.len(), 1);
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(600)));
+}
+
+pub(crate) async fn limit_holds(opened: &Opened) {
+    opened.put((0..20).map(|n| Write::Timer(timer(n, 20 - n as i64, None))).collect()).await;
+    let tokens = |rows: Vec<TimerRow>| rows.into_iter().map(|row| row.token).collect::<Vec<_>>();
+    assert_eq!(tokens(timers(opened, 100, 3).await), [19, 18, 17]);
+    assert_eq!(tokens(timers(opened, 100, 2).await), [16, 15]);
+    assert!(timers(opened, 100, 0).await.is_empty());
+    // Tokens use all of their 64 bits.
+    opened.put(vec![Write::Call(call(u64::MAX, 0, None))]).await;
+    assert_eq!(calls(opened, 0, 1).await[0].token, u64::MAX);
+    opened.put(vec![Write::ConsumeCall { instance: id(1), token: u64::MAX }]).await;
+}

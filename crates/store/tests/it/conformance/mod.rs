@@ -1,0 +1,97 @@
+//! What every adapter of the port must do. One suite: a case is an async function over an open store that node 1 has
+//! joined; `suite!` runs every case once per adapter, each on a fresh store.
+//!
+//! A new adapter adds one `open` function and one `suite!` line.
+
+mod batch;
+mod claim;
+mod guard;
+mod key;
+mod node;
+
+use crate::fixture::*;
+use machine::Time;
+use store::{Commit, Outcome, Store, sqlite};
+
+/// A fresh store and whatever must live as long as it.
+pub(crate) struct Opened {
+    pub(crate) store: Box<dyn Store>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl Opened {
+    /// Commits one batch as node 1.
+    pub(crate) async fn commit(&self, batch: Vec<Commit>) -> Vec<Outcome> {
+        self.store.commit(node(1), batch).await.unwrap()
+    }
+
+    /// Commits one commit as node 1 and expects it to land.
+    pub(crate) async fn put(&self, writes: Vec<store::Write>) {
+        assert_eq!(self.commit(vec![commit(writes)]).await, [Outcome::Committed]);
+    }
+}
+
+async fn joined(store: Box<dyn Store>, dir: Option<tempfile::TempDir>) -> Opened {
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    Opened { store, _dir: dir }
+}
+
+async fn sqlite_file() -> Opened {
+    let dir = tempfile::tempdir().unwrap();
+    let store = sqlite::Sqlite::open(dir.path().join("windlass.db")).unwrap();
+    joined(Box::new(store), Some(dir)).await
+}
+
+async fn sqlite_memory() -> Opened {
+    joined(Box::new(sqlite::Sqlite::in_memory().unwrap()), None).await
+}
+
+async fn sqlite_inline() -> Opened {
+    joined(Box::new(sqlite::Inline::new().unwrap()), None).await
+}
+
+macro_rules! suite {
+    ($($adapter:ident: $($module:ident { $($case:ident)* })*;)*) => {
+        $(mod $adapter {
+            $(mod $module {
+                $(#[tokio::test]
+                async fn $case() {
+                    let opened = crate::conformance::$adapter().await;
+                    crate::conformance::$module::$case(&opened).await;
+                })*
+            })*
+        })*
+    };
+}
+
+/// Names every case once, so that all adapters run the same list.
+macro_rules! every_case {
+    ($($adapter:ident)*) => {
+        suite! {
+            $($adapter:
+                batch {
+                    start_lands_whole a_failure_at_any_write_undoes_all lost_guard_leaves_the_rest_of_the_batch
+                    late_guard_undoes_the_commit_alone bad_row_in_a_batch_of_500 commits_take_effect_in_order
+                    empty_batches_and_commits concurrent_calls_all_land
+                }
+                claim {
+                    takes_backlog_once_in_due_order born_owned_rows_are_never_returned retry_makes_backlog_again
+                    next_due_is_the_earliest_unowned limit_holds
+                }
+                guard {
+                    consume_answers_gone claimed_key_answers_duplicate existing_instance_answers_exists
+                    open_business_key_is_unique other_version_answers_version created_twice_answers_exists
+                    drops_and_retries_of_missing_rows_do_nothing signal_with_the_same_id_is_kept
+                }
+
+                key { keys_live_and_are_revoked key_ids_are_unique_over_tenants }
+                node {
+                    strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
+                    renewing_holds_off_take_over
+                }
+            ;)*
+        }
+    };
+}
+
+every_case! { sqlite_file sqlite_memory sqlite_inline }

@@ -1,0 +1,82 @@
+//! Leases and fencing: a node that was taken over changes nothing.
+
+use super::Opened;
+use crate::fixture::*;
+use machine::Time;
+use store::{rows::*, *};
+
+/// Just after a lease given at 0 ends.
+const LATE: Time = Time(LEASE_MS * 1_000 + 1);
+
+fn work(owner: Option<uuid::Uuid>) -> Vec<Write> {
+    vec![Write::Signal(signal(1, 0, owner)), Write::Timer(timer(1, 0, owner)), Write::Call(call(1, 0, owner))]
+}
+
+async fn claim_all(opened: &Opened, as_node: uuid::Uuid) -> Result<usize> {
+    let signals: Vec<Claimed<SignalRow>> = opened.store.claim_signals(as_node, LATE, 10).await?;
+    let timers = opened.store.claim_timers(as_node, LATE, 10).await?;
+    let calls = opened.store.claim_calls(as_node, LATE, 10).await?;
+    Ok(signals.len() + timers.len() + calls.len())
+}
+
+pub(crate) async fn strangers_are_fenced(opened: &Opened) {
+    let stranger = node(9);
+    let batch = vec![commit(vec![create(1)])];
+    assert_eq!(opened.store.commit(stranger, batch).await, Err(Error::Fenced));
+    assert_eq!(opened.store.renew(stranger, Time(0), LEASE_MS).await, Err(Error::Fenced));
+    assert_eq!(opened.store.take_over(stranger, LATE).await, Err(Error::Fenced));
+    assert_eq!(claim_all(opened, stranger).await, Err(Error::Fenced));
+    assert!(opened.store.load(&acme(), id(1)).await.unwrap().is_none());
+}
+
+pub(crate) async fn taken_over_node_lands_nothing(opened: &Opened) {
+    opened.store.join(node(2), LATE, LEASE_MS).await.unwrap();
+    opened.put(work(Some(node(1)))).await;
+    assert_eq!(opened.store.take_over(node(2), LATE).await, Ok(3));
+    let batch = vec![commit(vec![create(1)]), commit(vec![create(2)])];
+    assert_eq!(opened.store.commit(node(1), batch).await, Err(Error::Fenced));
+    assert_eq!(opened.store.commit(node(1), vec![]).await, Err(Error::Fenced));
+    assert_eq!(opened.store.renew(node(1), LATE, LEASE_MS).await, Err(Error::Fenced));
+    assert_eq!(opened.store.join(node(1), LATE, LEASE_MS).await, Err(Error::Fenced));
+    assert_eq!(claim_all(opened, node(1)).await, Err(Error::Fenced));
+    assert_eq!(opened.store.leave(node(1)).await, Ok(()));
+    assert_eq!(opened.store.join(node(1), LATE, LEASE_MS).await, Err(Error::Fenced));
+    assert_eq!(opened.store.counts(None).await.unwrap().instances, []);
+    // Reads are not fenced, and the node that took over works on.
+    assert_eq!(claim_all(opened, node(2)).await, Ok(3));
+    let batch = vec![commit(vec![Write::ConsumeCall { instance: id(1), token: 1 }, create(1)])];
+    assert_eq!(opened.store.commit(node(2), batch).await, Ok(vec![Outcome::Committed]));
+}
+
+pub(crate) async fn take_over_frees_rows(opened: &Opened) {
+    opened.store.join(node(2), LATE, LEASE_MS).await.unwrap();
+    opened.put(work(Some(node(1)))).await;
+    // A live lease is left alone.
+    assert_eq!(opened.store.take_over(node(2), Time(LATE.0 - 1)).await, Ok(0));
+    assert_eq!(claim_all(opened, node(2)).await, Ok(0));
+    assert_eq!(opened.store.take_over(node(2), LATE).await, Ok(3));
+    assert_eq!(opened.store.take_over(node(2), LATE).await, Ok(0));
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(0)));
+    assert_eq!(claim_all(opened, node(2)).await, Ok(3));
+    // One's own lease is never one's prey, however late.
+    assert_eq!(opened.store.take_over(node(2), Time(LATE.0 * 10)).await, Ok(0));
+    assert_eq!(opened.store.renew(node(2), LATE, LEASE_MS).await, Ok(()));
+}
+
+pub(crate) async fn leaving_frees_rows(opened: &Opened) {
+    opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    opened.put(work(Some(node(1)))).await;
+    assert_eq!(opened.store.leave(node(1)).await, Ok(()));
+    assert_eq!(claim_all(opened, node(2)).await, Ok(3));
+    assert_eq!(opened.store.commit(node(1), vec![commit(vec![create(1)])]).await, Err(Error::Fenced));
+    assert_eq!(opened.store.leave(node(1)).await, Ok(()));
+}
+
+pub(crate) async fn renewing_holds_off_take_over(opened: &Opened) {
+    opened.store.join(node(2), LATE, LEASE_MS).await.unwrap();
+    opened.put(work(Some(node(1)))).await;
+    assert_eq!(opened.store.renew(node(1), Time(1_000), LEASE_MS).await, Ok(()));
+    assert_eq!(opened.store.take_over(node(2), LATE).await, Ok(0));
+    opened.put(vec![create(1)]).await;
+    assert_eq!(opened.store.take_over(node(2), Time(LATE.0 + 1_000)).await, Ok(3));
+}

@@ -1,0 +1,239 @@
+//! Rows to test with. Every builder gives the plainest row; tests change what they are about.
+
+use machine::{TenantId, Time};
+use store::{rows::*, *};
+use uuid::Uuid;
+
+pub(crate) const LEASE_MS: i64 = 10_000;
+
+pub(crate) fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+pub(crate) fn acme() -> TenantId {
+    tenant("acme")
+}
+
+/// An id that sorts by `number`.
+pub(crate) fn id(number: u128) -> Uuid {
+    Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + number)
+}
+
+pub(crate) fn node(number: u128) -> Uuid {
+    Uuid::from_u128(0xF000_0000_0000_7000_8000_0000_0000_0000 + number)
+}
+
+pub(crate) fn commit(writes: Vec<Write>) -> Commit {
+    Commit { tenant: acme(), writes }
+}
+
+pub(crate) fn instance(number: u128) -> InstanceRow {
+    InstanceRow {
+        id: id(number),
+        namespace: "shop".into(),
+        name: "order".into(),
+        version: "1.0.0".into(),
+        business_key: None,
+        business_parts: None,
+        status: "running".into(),
+        input: b"{}".to_vec(),
+        output: None,
+        error: None,
+        context: None,
+        traceparent: None,
+        correlation_id: None,
+        created_at: Time(1_000 + number as i64),
+        updated_at: Time(1_000 + number as i64),
+        ended_at: None,
+    }
+}
+
+/// The snapshot at `version`, replacing the one before it.
+pub(crate) fn state(number: u128, version: i64) -> StateRow {
+    StateRow {
+        instance: id(number),
+        expected_version: version - 1,
+        state_version: version,
+        snapshot_schema_version: 1,
+        runtime_status: "Open".into(),
+        waiting_kind: None,
+        waiting_token: None,
+        waiting_until: None,
+        active_task_id: None,
+        resume_pointer_json: None,
+        last_signal_id: None,
+        last_error_code: None,
+        last_error_json: None,
+        last_executed_by: node(1),
+        last_executed_on: Time(1_000 + version),
+        state_json: format!("{{\"v\":{version}}}").into_bytes(),
+    }
+}
+
+pub(crate) fn create(number: u128) -> Write {
+    create_row(instance(number))
+}
+
+pub(crate) fn create_row(row: InstanceRow) -> Write {
+    let mut state = state(1, 1);
+    state.instance = row.id;
+    Write::CreateInstance { instance: Box::new(row), state: Box::new(state) }
+}
+
+pub(crate) fn update(number: u128, version: i64) -> Write {
+    Write::UpdateState(Box::new(state(number, version)))
+}
+
+/// Leaves everything but the status as it is.
+pub(crate) fn change(number: u128, status: &str) -> InstanceChange {
+    InstanceChange {
+        id: id(number),
+        status: status.into(),
+        output: None,
+        error: None,
+        context: None,
+        updated_at: Time(9_000),
+        ended_at: None,
+    }
+}
+
+pub(crate) fn history(number: u128, version: i64) -> Write {
+    let events = format!("[{{\"e\":{version}}}]").into_bytes();
+    Write::History(HistoryRow { instance: id(number), version, at: Time(version), events })
+}
+
+pub(crate) fn signal(number: u128, visible_at: i64, owner: Option<Uuid>) -> SignalRow {
+    SignalRow {
+        id: id(number),
+        instance: id(1),
+        signal_type: "approve".into(),
+        envelope: b"{\"a\":1}".to_vec(),
+        created_at: Time(1),
+        visible_at: Time(visible_at),
+        attempt: 0,
+        owner,
+    }
+}
+
+pub(crate) fn timer(token: u64, due_at: i64, owner: Option<Uuid>) -> TimerRow {
+    TimerRow {
+        instance: id(1),
+        token,
+        due_at: Time(due_at),
+        envelope: b"{\"t\":1}".to_vec(),
+        attempt: 0,
+        owner,
+    }
+}
+
+pub(crate) fn call(token: u64, visible_at: i64, owner: Option<Uuid>) -> CallRow {
+    CallRow {
+        instance: id(1),
+        token,
+        target: "http".into(),
+        envelope: b"{\"c\":1}".to_vec(),
+        created_at: Time(1),
+        visible_at: Time(visible_at),
+        attempt: 0,
+        last_error: None,
+        owner,
+    }
+}
+
+pub(crate) fn task(number: u128) -> TaskRow {
+    TaskRow {
+        id: id(number),
+        instance: id(1),
+        token: 7,
+        step: "approve".into(),
+        title: "Approve".into(),
+        status: "open".into(),
+        assignee: None,
+        candidate_users: b"[]".to_vec(),
+        candidate_groups: b"[]".to_vec(),
+        payload: b"{}".to_vec(),
+        form: None,
+        result: None,
+        priority: 0,
+        due_at: None,
+        version: 1,
+        created_at: Time(1),
+        updated_at: Time(1),
+        ended_at: None,
+    }
+}
+
+pub(crate) fn task_event(number: u128, sequence: i64, kind: &str) -> Write {
+    Write::TaskEvent(TaskEventRow {
+        task: id(number),
+        sequence,
+        kind: kind.into(),
+        actor: "ann".into(),
+        at: Time(sequence),
+        detail: b"{}".to_vec(),
+    })
+}
+
+pub(crate) fn outbox(number: u128) -> OutboxRow {
+    OutboxRow {
+        id: id(number),
+        key: "order-1".into(),
+        event_type: "order.placed".into(),
+        event: b"{\"specversion\":\"1.0\"}".to_vec(),
+        created_at: Time(number as i64),
+    }
+}
+
+pub(crate) fn inbox(key: &str) -> InboxRow {
+    InboxRow {
+        scope: "start".into(),
+        key: key.into(),
+        request_hash: vec![7; 32],
+        answer: b"{\"id\":1}".to_vec(),
+        created_at: Time(1),
+    }
+}
+
+pub(crate) fn dead_letter(number: u128) -> DeadLetterRow {
+    DeadLetterRow {
+        id: id(number),
+        source: "signal".into(),
+        reason: "deserialization".into(),
+        detail: "expected value at line 1".into(),
+        instance: Some(id(1)),
+        envelope: b"\x00\xFF not json".to_vec(),
+        origin: b"{}".to_vec(),
+        attempts: 3,
+        last_node: node(1),
+        failed_at: Time(5),
+    }
+}
+
+pub(crate) fn definition(name: &str, version: &str) -> DefinitionRow {
+    DefinitionRow {
+        namespace: "shop".into(),
+        name: name.into(),
+        version: version.into(),
+        title: Some(format!("{name} {version}")),
+        source: b"document: {}\n".to_vec(),
+        media_type: "application/yaml".into(),
+        ir: b"{}".to_vec(),
+        created_at: Time(1),
+    }
+}
+
+pub(crate) fn tenant_row(name: &str) -> TenantRow {
+    TenantRow { id: tenant(name), title: name.to_uppercase(), status: "active".into(), created_at: Time(1) }
+}
+
+pub(crate) fn key(name: &str) -> KeyRow {
+    KeyRow {
+        id: name.into(),
+        name: format!("key {name}"),
+        hash: vec![1; 32],
+        roles: b"[\"admin\"]".to_vec(),
+        created_at: Time(1),
+        expires_at: None,
+        revoked_at: None,
+    }
+}

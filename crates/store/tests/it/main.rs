@@ -1,0 +1,9 @@
+//! Integration tests of the store: the conformance suite over every adapter, and what is SQLite's own.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap is a failed test; the lint sees only the test functions themselves"
+)]
+
+mod conformance;
+mod fixture;
