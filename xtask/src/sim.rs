@@ -70,7 +70,7 @@ pub(crate) fn campaign(seeds: u64) -> Command {
 }
 
 fn command((flag, value): (&str, u64), shared: &Shared) -> Command {
-    let mut command = shell::cargo(&["test", "--quiet", "--package", "runtime", "--test", "sim"]);
+    let mut command = shell::cargo(&["test", "--package", "runtime", "--test", "sim"]);
     if shared.release {
         command.arg("--release");
     }
@@ -95,8 +95,8 @@ mod tests {
         let json = Shared { output: Output::Json, release: true };
         assert_eq!(
             arguments(&command(("--replay", 7), &json)),
-            "test --quiet --package runtime --test sim --release -- --replay 7 -o json"
+            "test --package runtime --test sim --release -- --replay 7 -o json"
         );
-        assert_eq!(arguments(&campaign(400)), "test --quiet --package runtime --test sim -- --seeds 400");
+        assert_eq!(arguments(&campaign(400)), "test --package runtime --test sim -- --seeds 400");
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Result, bail};
 use clap::Args;
 use std::{
-    process::ExitCode,
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
@@ -100,24 +100,37 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
     Ok(match phase {
         Phase::Format => uncounted(shell::run(shell::cargo(&["fmt", "--all", "--check"]))?),
         Phase::Clippy => {
-            let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+            let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
             uncounted(shell::run(shell::cargo(&arguments))?)
         }
         Phase::Tidy => uncounted(u8::from(!tidy::check_and_print()?)),
-        Phase::Tests => shell::run_counting(tests_command())?,
+        Phase::Tests => shell::run_counting(tests_command()?)?,
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
         Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
     })
 }
 
-/// The simulator is a test target too, but it has its own phase and its own arguments.
-fn tests_command() -> std::process::Command {
-    if shell::has_tool("nextest") {
-        let filter = "not (package(runtime) and binary(sim))";
-        return shell::cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "-E", filter]);
+fn tests_command() -> Result<Command> {
+    if !shell::has_tool("nextest") {
+        eprintln!("cargo-nextest is not installed: using cargo test, which is slower");
+        return Ok(shell::cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]));
     }
-    eprintln!("cargo-nextest is not installed: using cargo test, which is slower");
-    shell::cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"])
+    let mut command = shell::cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+    let metadata = shell::capture(shell::cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    if runs_with_tests(&serde_json::from_slice(&metadata)?, "runtime", "sim") {
+        // The simulator has a phase and arguments of its own.
+        command.args(["-E", "not (package(runtime) and binary(sim))"]);
+    }
+    Ok(command)
+}
+
+/// Whether the test target is one that a plain test run takes along. nextest refuses a filter that names another.
+fn runs_with_tests(metadata: &serde_json::Value, package: &str, target: &str) -> bool {
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let packages = list(&metadata["packages"]).into_iter().filter(|found| found["name"] == package);
+    packages
+        .flat_map(|package| list(&package["targets"]))
+        .any(|found| found["name"] == target && found["kind"][0] == "test" && found["test"] == true)
 }
 
 fn require_tools() -> Result<()> {
@@ -151,4 +164,21 @@ fn result_line(word: &str, count: Count, started: Instant) -> String {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulator_is_filtered_only_where_it_would_run() {
+        let metadata = |test: bool| {
+            serde_json::json!({"packages": [{"name": "runtime", "targets": [
+                {"name": "runtime", "kind": ["lib"], "test": true},
+                {"name": "sim", "kind": ["test"], "test": test}]}]})
+        };
+        assert!(runs_with_tests(&metadata(true), "runtime", "sim"));
+        assert!(!runs_with_tests(&metadata(false), "runtime", "sim"));
+        assert!(!runs_with_tests(&metadata(true), "runtime", "it"));
+    }
 }
