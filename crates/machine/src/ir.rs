@@ -300,8 +300,14 @@ pub struct Http {
     pub endpoint: Template,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Template)>,
+    /// Yields further headers as an object; given instead of `headers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers_from: Option<ExprId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub query: Vec<(String, Template)>,
+    /// Yields further query parameters as an object; given instead of `query`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query_from: Option<ExprId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Template>,
     #[serde(default)]

@@ -1,6 +1,19 @@
 //! The definition language: reads a YAML or JSON document, checks it, compiles it to the IR.
+//!
+//! Three passes, each reporting everything it finds: `source` reads the text into a tree that knows its
+//! positions, `shape` holds it against the upstream schema, `lower` resolves names and expressions and builds
+//! the IR. [`compile`] is the only way in. Nothing here executes anything or reads anything but its argument.
+
+mod lower;
+mod names;
+mod report;
+mod shape;
+mod source;
+#[cfg(test)]
+mod tests;
 
 use crate::ir;
+use report::Report;
 use serde::Serialize;
 
 /// How the document is written.
@@ -37,6 +50,16 @@ pub struct Compilation {
 }
 
 /// Reads, checks and compiles a document. On failure every problem found is reported, in document order.
-pub fn compile(_text: &[u8], _format: Format) -> Result<Compilation, Vec<Problem>> {
-    Err(vec![])
+pub fn compile(text: &[u8], format: Format) -> Result<Compilation, Vec<Problem>> {
+    let mut report = Report::default();
+    let tree = match source::read(text, format, &mut report) {
+        Ok(tree) => tree,
+        Err(problem) => {
+            report.error(problem);
+            return Err(report.into_errors());
+        }
+    };
+    shape::check(tree.root(), &mut report);
+    let workflow = lower::workflow(tree.root(), &mut report);
+    report.finish(workflow)
 }

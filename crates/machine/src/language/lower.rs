@@ -1,0 +1,150 @@
+//! Builds the IR from a document: resolves `then`, inlines `use.*`, compiles every expression once to check it.
+//!
+//! [`workflow`] works on any tree, also one that `shape` found fault with, so that all problems are told at once;
+//! what does not fit is skipped without a word, because `shape` has said it. Each file of `lower/` holds one part
+//! of the language. What this engine does not execute becomes [`ir::Kind::Unsupported`].
+
+mod call;
+mod event;
+mod expression;
+mod failure;
+mod function;
+mod header;
+mod kind;
+mod list;
+mod step;
+
+use super::{
+    Problem,
+    report::{Place, Report},
+    source::At,
+};
+use crate::{data::Data, ir};
+use std::collections::HashMap;
+
+/// How many steps a definition may have after its functions are inlined.
+pub(crate) const STEPS_MAX: usize = 5_000;
+/// How many different expressions a definition may have; compiling one takes about half a millisecond.
+pub(crate) const EXPRESSIONS_MAX: usize = 5_000;
+
+/// Compiles the document. The result means something only if the report has no errors.
+pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
+    let mut lowering = Lowering::new(root, report);
+    let header = lowering.header();
+    lowering.check_definitions();
+    let input = root.get("input");
+    let input_schema = input.and_then(|input| lowering.schema(input, true));
+    let input_from = lowering.transform(input, "from", expression::Site::WorkflowInput);
+    let output = root.get("output");
+    if let Some(output) = output {
+        lowering.schema(output, false);
+    }
+    let output_as = lowering.transform(output, "as", expression::Site::WorkflowOutput);
+    let timeout = lowering.timeout(root.get("timeout"), expression::Site::WorkflowInput);
+    let list = root.get("do").map(|list| lowering.list(list, "/do")).unwrap_or_default();
+    ir::Workflow {
+        ir_version: ir::IR_VERSION,
+        dsl: header.dsl,
+        namespace: header.namespace,
+        name: header.name,
+        version: header.version,
+        title: header.title,
+        summary: header.summary,
+        document: root.get("document").map(At::to_data).unwrap_or_else(Data::object),
+        input: input_from,
+        input_schema,
+        output: output_as,
+        timeout,
+        root: list,
+        steps: lowering.steps,
+        exprs: lowering.exprs,
+    }
+}
+
+struct Lowering<'t, 'r> {
+    root: At<'t>,
+    report: &'r mut Report,
+    steps: Vec<ir::Step>,
+    exprs: Vec<ir::Expr>,
+    /// Where an expression stands in the table, by its source and locals.
+    ids: HashMap<expression::Key, ir::ExprId>,
+    /// What compiling said of every expression looked at so far, also of those not kept.
+    outcomes: HashMap<expression::Key, expression::Outcome>,
+    /// Loop and catch variables in scope; an inner name replaces the same outer one.
+    locals: Vec<String>,
+    /// Functions being inlined, outermost first.
+    functions: Vec<&'t str>,
+    /// True while looking at a definition that may never be used: its steps are dropped.
+    dry: bool,
+}
+
+impl<'t, 'r> Lowering<'t, 'r> {
+    fn new(root: At<'t>, report: &'r mut Report) -> Lowering<'t, 'r> {
+        Lowering {
+            root,
+            report,
+            steps: Vec::new(),
+            exprs: Vec::new(),
+            ids: HashMap::new(),
+            outcomes: HashMap::new(),
+            locals: Vec::new(),
+            functions: Vec::new(),
+            dry: false,
+        }
+    }
+
+    /// Looks at something without keeping its steps and expressions: only problems remain.
+    fn look(&mut self, look: impl FnOnce(&mut Lowering<'t, '_>)) {
+        let mut dry = Lowering::new(self.root, self.report);
+        dry.locals = self.locals.clone();
+        dry.functions = self.functions.clone();
+        dry.outcomes = std::mem::take(&mut self.outcomes);
+        dry.dry = true;
+        look(&mut dry);
+        self.outcomes = dry.outcomes;
+    }
+
+    /// Lowers something inside which these variables are visible.
+    fn with_locals<T>(&mut self, names: &[&str], lower: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.locals.clone();
+        for name in names {
+            self.locals.retain(|local| local != name);
+            self.locals.push((*name).to_owned());
+        }
+        let lowered = lower(self);
+        self.locals = outer;
+        lowered
+    }
+
+    fn error(&mut self, place: Place, code: &'static str, message: String, hint: Option<String>) {
+        self.report.error(Problem::new(place, code, message).maybe_hint(hint));
+    }
+
+    fn warn(&mut self, place: Place, code: &'static str, message: String, hint: &str) {
+        self.report.warn(Problem::new(place, code, message).hint(hint));
+    }
+
+    /// Notes that the document uses something this engine cannot execute.
+    fn unsupported(&mut self, place: Place, what: &str) -> ir::Kind {
+        if !self.dry {
+            self.report.unsupported(place, what);
+        }
+        ir::Kind::Unsupported { what: what.to_owned() }
+    }
+
+    /// What `use.<group>.<name>` declares; a problem at `at` if nothing.
+    fn used(&mut self, group: &str, name: &str, at: At<'_>) -> Option<At<'t>> {
+        let declared = self.root.get("use").and_then(|r#use| r#use.get(group));
+        let found = declared.and_then(|declared| declared.get(name));
+        if found.is_none() {
+            let names = declared.into_iter().flat_map(At::entries).map(|(name, _)| name);
+            let hint = match super::names::nearest(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("declare it under `use.{group}`"),
+            };
+            let message = format!("`{name}` is not declared in `use.{group}`");
+            self.error(at.place(), "unknown-reference", message, Some(hint));
+        }
+        found
+    }
+}

@@ -1,0 +1,244 @@
+//! Expressions, templates and durations: everything that is evaluated against data.
+
+use super::{EXPRESSIONS_MAX, Lowering};
+use crate::{
+    data::Data,
+    expr::{ARGUMENTS, CompileError, Compiled},
+    ir::{Delay, Expr, ExprId, Template},
+    language::{
+        names::nearest,
+        shape::{span_of, unwrap_expression},
+        source::{At, Sort},
+    },
+};
+
+/// Where an expression stands, which decides the arguments it may name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Site {
+    WorkflowInput,
+    WorkflowOutput,
+    /// `if` and `input.from` of a task.
+    TaskInput,
+    /// What a task does, and its `output.as`.
+    Body,
+    /// `with` of a call and authentication: the only place for secrets.
+    With,
+    Export,
+}
+
+impl Site {
+    fn allows(self, argument: &str) -> bool {
+        let body = matches!(self, Site::Body | Site::With | Site::Export);
+        match argument {
+            "workflow" | "runtime" => true,
+            "context" => self != Site::WorkflowInput,
+            "task" => body || self == Site::TaskInput,
+            "input" | "authorization" => body,
+            "output" => self == Site::Export,
+            "secrets" => self == Site::With,
+            _ => true,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Site::WorkflowInput => "the workflow's input",
+            Site::WorkflowOutput => "the workflow's output",
+            Site::TaskInput => "`if` and `input.from`",
+            Site::Body | Site::With => "a task",
+            Site::Export => "`export`",
+        }
+    }
+}
+
+/// An expression's source and the locals it sees.
+pub(super) type Key = (String, Vec<String>);
+
+/// What compiling an expression said: which arguments it names, or why it does not compile.
+pub(super) type Outcome = Result<[bool; ARGUMENTS.len()], CompileError>;
+
+fn try_compile(source: &str, locals: &[String]) -> Outcome {
+    match Compiled::new(source, locals) {
+        Err(error) if error.message == "expressions are being built" => Ok([false; ARGUMENTS.len()]),
+        outcome => outcome.map(|compiled| compiled.uses),
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// An expression field: bare or in `${ }`.
+    pub(super) fn expression(&mut self, at: At<'_>, site: Site) -> Option<ExprId> {
+        let text = at.text()?;
+        self.source(at, unwrap_expression(text).unwrap_or(text), site)
+    }
+
+    /// The expression field `key` of `parent`, if it is there.
+    pub(super) fn expression_in(&mut self, parent: At<'_>, key: &str, site: Site) -> Option<ExprId> {
+        parent.get(key).and_then(|at| self.expression(at, site))
+    }
+
+    /// Adds the expression `source`, a slice of the text at `at`, to the table.
+    fn source(&mut self, at: At<'_>, source: &str, site: Site) -> Option<ExprId> {
+        let text = at.text()?;
+        let source = source.trim();
+        // `source` is a slice of `text`, so its offset is the distance of their starts.
+        let start = source.as_ptr() as usize - text.as_ptr() as usize;
+        let key = (source.to_owned(), self.locals.clone());
+        match self.outcome(&key) {
+            Ok(uses) => {
+                self.check_arguments(at, &uses, site);
+                Some(self.id(key))
+            }
+            Err(error) => {
+                self.bad_expression(at, start, source, &error);
+                None
+            }
+        }
+    }
+
+    fn outcome(&mut self, key: &Key) -> Outcome {
+        if let Some(outcome) = self.outcomes.get(key) {
+            return outcome.clone();
+        }
+        if self.outcomes.len() >= EXPRESSIONS_MAX {
+            let message = format!("the document has more than {EXPRESSIONS_MAX} different expressions");
+            return Err(CompileError { message, offset: 0 });
+        }
+        let outcome = try_compile(&key.0, &key.1);
+        self.outcomes.insert(key.clone(), outcome.clone());
+        outcome
+    }
+
+    fn id(&mut self, key: Key) -> ExprId {
+        let exprs = &mut self.exprs;
+        *self.ids.entry(key).or_insert_with_key(|(source, locals)| {
+            exprs.push(Expr { source: source.clone(), locals: locals.clone() });
+            exprs.len() as ExprId - 1
+        })
+    }
+
+    fn bad_expression(&mut self, at: At<'_>, start: usize, source: &str, error: &CompileError) {
+        let place = at.place_in_text(start + error.offset.min(source.len()));
+        let hint = match error.message.split_once('$').filter(|_| error.message.contains("undefined")) {
+            Some((_, rest)) => {
+                let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                let visible = ARGUMENTS.iter().copied().chain(self.locals.iter().map(String::as_str));
+                let visible: Vec<&str> = visible.collect();
+                match nearest(&name, visible.iter().copied()) {
+                    Some(near) => Some(format!("did you mean `${near}`?")),
+                    None => {
+                        let names = visible.iter().map(|name| format!("${name}")).collect::<Vec<_>>();
+                        Some(format!("known here: {}", names.join(", ")))
+                    }
+                }
+            }
+            None if source.contains("${") => {
+                Some("only a whole text can be an expression; build texts inside it with \"\\(.x)\"".to_owned())
+            }
+            None => None,
+        };
+        self.error(place, "bad-expression", format!("the expression does not compile: {}", error.message), hint);
+    }
+
+    /// Arguments that hold nothing at this place are worth a warning; secrets are refused.
+    fn check_arguments(&mut self, at: At<'_>, uses: &[bool; ARGUMENTS.len()], site: Site) {
+        for (argument, _) in ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && !site.allows(argument)) {
+            if *argument == "secrets" {
+                let message = "`$secrets` may only be used in `with` of a call and in authentication".to_owned();
+                self.error(at.place(), "secret-exposed", message, None);
+            } else {
+                let message = format!("`${argument}` is always null in {}", site.name());
+                self.warn(at.place(), "argument-unavailable", message, "use another argument, or move the expression");
+            }
+        }
+        if !self.functions.is_empty() && uses[0] {
+            self.unsupported(at.place(), "`$context` inside a function");
+        }
+    }
+
+    /// A value in which texts of the form `${ }` are expressions and everything else is literal.
+    pub(super) fn template(&mut self, at: At<'_>, site: Site) -> Template {
+        match at.sort() {
+            Sort::Text => {
+                let text = at.text().unwrap_or_default();
+                match unwrap_expression(text) {
+                    Some(inner) => match self.source(at, inner, site) {
+                        Some(id) => Template::Expr(id),
+                        None => Template::Literal(Data::NULL),
+                    },
+                    None => {
+                        self.lint_embedded(at, text);
+                        Template::Literal(at.to_data())
+                    }
+                }
+            }
+            Sort::List => {
+                let items: Vec<Template> = at.items().map(|item| self.template(item, site)).collect();
+                match items.iter().all(is_literal) {
+                    true => Template::Literal(at.to_data()),
+                    false => Template::Array(items),
+                }
+            }
+            Sort::Object => {
+                let members = self.members(at, site);
+                match members.iter().all(|(_, member)| is_literal(member)) {
+                    true => Template::Literal(at.to_data()),
+                    false => Template::Object(members),
+                }
+            }
+            Sort::Null | Sort::Bool | Sort::Number => Template::Literal(at.to_data()),
+        }
+    }
+
+    /// The template `key` of `parent`, if it is there.
+    pub(super) fn template_in(&mut self, parent: At<'_>, key: &str, site: Site) -> Option<Template> {
+        parent.get(key).map(|at| self.template(at, site))
+    }
+
+    /// The members of an object, each a template.
+    pub(super) fn members(&mut self, at: At<'_>, site: Site) -> Vec<(String, Template)> {
+        at.entries().map(|(key, value)| (key.to_owned(), self.template(value, site))).collect()
+    }
+
+    fn lint_embedded(&mut self, at: At<'_>, text: &str) {
+        if let Some(offset) = text.find("${").filter(|start| text[*start..].contains('}')) {
+            let message = "`${ }` inside a longer text is not an expression; the text stays as it is".to_owned();
+            let hint = "make the whole text an expression: `${ \"Hello \\(.name)\" }`";
+            self.warn(at.place_in_text(offset), "embedded-expression", message, hint);
+        }
+    }
+
+    /// `input.from`, `output.as` or `export.as`: an expression, or an object with expressions inside.
+    pub(super) fn transform(&mut self, parent: Option<At<'_>>, key: &str, site: Site) -> Option<Template> {
+        let at = parent?.get(key)?;
+        match at.sort() {
+            Sort::Text => self.expression(at, site).map(Template::Expr),
+            Sort::Object => Some(self.template(at, site)),
+            _ => None,
+        }
+    }
+
+    /// A duration: fixed, or an expression in `${ }`.
+    pub(super) fn delay(&mut self, at: At<'_>, site: Site) -> Option<Delay> {
+        match at.text().and_then(unwrap_expression) {
+            Some(inner) => self.source(at, inner, site).map(Delay::Expr),
+            None => span_of(at).ok().map(Delay::Fixed),
+        }
+    }
+
+    pub(super) fn delay_in(&mut self, parent: At<'_>, key: &str, site: Site) -> Option<Delay> {
+        parent.get(key).and_then(|at| self.delay(at, site))
+    }
+
+    /// `timeout`: declared on the spot, or the name of one in `use.timeouts`.
+    pub(super) fn timeout(&mut self, at: Option<At<'_>>, site: Site) -> Option<Delay> {
+        let at = at?;
+        match at.text() {
+            Some(name) => self.used("timeouts", name, at).and_then(|timeout| self.delay_in(timeout, "after", site)),
+            None => self.delay_in(at, "after", site),
+        }
+    }
+}
+
+fn is_literal(template: &Template) -> bool {
+    matches!(template, Template::Literal(_))
+}

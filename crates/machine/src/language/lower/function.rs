@@ -1,0 +1,125 @@
+//! Functions: a `call` that names no protocol.
+//!
+//! A name declared in `use.functions` is inlined at every call. A function sees only its arguments: they
+//! become its data. `name:version@default` is the engine's own catalog, that is a worker or a human task.
+
+use super::{Lowering, expression::Site, list::Targets};
+use crate::{
+    data::Data,
+    ir::{Call, Kind, Template},
+    language::{
+        names::{self, nearest},
+        source::At,
+    },
+};
+
+/// How deep functions may call each other.
+const FUNCTION_DEPTH_MAX: usize = 16;
+/// The function that asks a person.
+const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
+
+impl<'t> Lowering<'t, '_> {
+    pub(super) fn function_call(
+        &mut self,
+        name: &'t str,
+        at: At<'t>,
+        with: Option<At<'t>>,
+        reference: &str,
+    ) -> Kind {
+        let arguments = match with {
+            Some(with) => self.template(with, Site::With),
+            None => Template::Literal(Data::object()),
+        };
+        let functions = self.root.get("use").and_then(|declared| declared.get("functions"));
+        if let Some(function) = functions.and_then(|functions| functions.get(name)) {
+            return self.inline(name, at, function, arguments, reference);
+        }
+        if name.contains("://") {
+            return self.unsupported(at.place(), "functions from a URL");
+        }
+        let parsed = name.rsplit_once('@').and_then(|(function, catalog)| {
+            let (function, version) = function.split_once(':')?;
+            Some((function, version, catalog))
+        });
+        match parsed {
+            Some((function, version, "default")) => self.default_catalog(function, version, at, arguments),
+            Some((_, _, catalog)) => {
+                self.used("catalogs", catalog, at);
+                self.unsupported(at.place(), "functions from other catalogs than `default`")
+            }
+            None => {
+                self.unknown_function(name, at, functions);
+                Kind::Do { list: Vec::new() }
+            }
+        }
+    }
+
+    fn default_catalog(&mut self, function: &str, version: &str, at: At<'_>, with: Template) -> Kind {
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+        };
+        if !is_name(function) || names::version(version).is_none() {
+            let message = format!("`{function}:{version}@default` is not a function of the default catalog");
+            let hint = "write `<name>:<version>@default`, such as `send-mail:1.0.0@default`";
+            self.error(at.place(), "bad-function", message, Some(hint.to_owned()));
+        }
+        let call = match (function, version) {
+            HUMAN_TASK => Call::HumanTask { with },
+            (name, _) if name == HUMAN_TASK.0 => {
+                let what = format!("`human-task` in version {version}, only {},", HUMAN_TASK.1);
+                return self.unsupported(at.place(), &what);
+            }
+            (name, _) => Call::Worker { name: name.to_owned(), with },
+        };
+        Kind::Call { call }
+    }
+
+    fn unknown_function(&mut self, name: &str, at: At<'_>, functions: Option<At<'_>>) {
+        let protocols = ["http", "grpc", "openapi", "asyncapi", "a2a", "mcp"];
+        let declared = functions.into_iter().flat_map(At::entries).map(|(name, _)| name);
+        let hint = match nearest(name, declared.chain(protocols)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if name.contains(':') => format!("name the catalog too: `{name}@default`"),
+            None => format!("declare it in `use.functions`, or call a worker: `{name}:1.0.0@default`"),
+        };
+        let message = format!("there is no function `{name}`");
+        self.error(at.place(), "unknown-reference", message, Some(hint));
+    }
+
+    /// The function's task as a part of the calling step.
+    fn inline(
+        &mut self,
+        name: &'t str,
+        at: At<'t>,
+        function: At<'t>,
+        arguments: Template,
+        reference: &str,
+    ) -> Kind {
+        let nothing = Kind::Do { list: Vec::new() };
+        if self.functions.contains(&name) {
+            let path = self.functions.iter().chain([&name]).copied().collect::<Vec<_>>().join(" -> ");
+            let message = format!("the function `{name}` calls itself: {path}");
+            self.error(at.place(), "function-cycle", message, Some("use `for` to repeat something".to_owned()));
+            return nothing;
+        }
+        if self.functions.len() >= FUNCTION_DEPTH_MAX {
+            let message = format!("functions call each other more than {FUNCTION_DEPTH_MAX} levels deep");
+            self.error(at.place(), "too-deep", message, None);
+            return nothing;
+        }
+        self.functions.push(name);
+        let step = self.step(name, function, reference.to_owned(), &Targets::none());
+        self.functions.pop();
+        let Some(id) = step else { return nothing };
+        let step = &mut self.steps[id as usize];
+        if step.input.is_none() && step.condition.is_none() {
+            step.input = Some(arguments);
+            return Kind::Do { list: vec![id] };
+        }
+        // `if` and `input.from` of the function must see the arguments, so they become its data first.
+        let Some(set) = self.reserve(name, reference.to_owned(), at) else { return nothing };
+        self.steps[set as usize].kind = Kind::Set { value: arguments };
+        Kind::Do { list: vec![set, id] }
+    }
+}

@@ -1,0 +1,87 @@
+//! One task: what every task may carry, then what its kind adds.
+
+use super::{Lowering, STEPS_MAX, expression::Site, list::Targets};
+use crate::{
+    ir::{Kind, Step, StepId, Then},
+    language::{shape, source::At},
+};
+
+impl<'t> Lowering<'t, '_> {
+    /// Adds the step of a task and of all tasks inside it; `None` if there are too many.
+    pub(super) fn step(
+        &mut self,
+        name: &str,
+        task: At<'t>,
+        reference: String,
+        targets: &Targets<'_>,
+    ) -> Option<StepId> {
+        let id = self.reserve(name, reference.clone(), task)?;
+        let condition = self.expression_in(task, "if", Site::TaskInput);
+        let input = self.transform(task.get("input"), "from", Site::TaskInput);
+        let kind = self.kind(task, &reference, targets);
+        let output = self.transform(task.get("output"), "as", Site::Body);
+        let export = self.transform(task.get("export"), "as", Site::Export);
+        let timeout = self.timeout(task.get("timeout"), Site::Body);
+        let then = self.then(task.get("then"), targets);
+        self.check_base(task, then);
+        let step = &mut self.steps[id as usize];
+        (step.condition, step.input, step.output, step.export) = (condition, input, output, export);
+        (step.timeout, step.then, step.kind) = (timeout, then, kind);
+        Some(id)
+    }
+
+    /// Adds a step that does nothing yet, so that a step comes before those inside it.
+    pub(super) fn reserve(&mut self, name: &str, reference: String, task: At<'_>) -> Option<StepId> {
+        if self.steps.len() >= STEPS_MAX {
+            let message = format!("the definition has more than {STEPS_MAX} steps, counting each call of a function");
+            self.error(task.key_place(), "too-large", message, Some("split it into several definitions".to_owned()));
+            return None;
+        }
+        self.steps.push(Step {
+            name: name.to_owned(),
+            reference,
+            condition: None,
+            input: None,
+            output: None,
+            export: None,
+            timeout: None,
+            then: Then::Continue,
+            kind: Kind::Do { list: Vec::new() },
+        });
+        Some(self.steps.len() as StepId - 1)
+    }
+
+    fn check_base(&mut self, task: At<'_>, then: Then) {
+        for key in ["input", "output", "export"] {
+            if let Some(part) = task.get(key) {
+                self.schema(part, false);
+            }
+        }
+        if let (Some(_), Some(at), false) = (task.get("if"), task.get("then"), then == Then::Continue) {
+            let message = "`then` is ignored when `if` is false: the flow goes on with the next task".to_owned();
+            self.warn(at.key_place(), "if-then", message, "use `switch` if both outcomes should jump");
+        }
+        if let (Some(export), false) = (task.get("export"), self.functions.is_empty()) {
+            self.unsupported(export.key_place(), "`export` inside a function");
+        }
+    }
+
+    fn kind(&mut self, task: At<'t>, reference: &str, targets: &Targets<'_>) -> Kind {
+        let Ok(kind) = shape::kind_of(task) else { return Kind::Do { list: Vec::new() } };
+        let Some(at) = task.get(kind.key) else { return Kind::Do { list: Vec::new() } };
+        match kind.key {
+            "call" => self.call(task, at, reference),
+            "do" => Kind::Do { list: self.list(at, &format!("{reference}/do")) },
+            "emit" => self.emit(at),
+            "for" => self.r#for(task, at, reference),
+            "fork" => self.fork(at, reference),
+            "listen" => self.listen(task, at, reference),
+            "raise" => self.raise(at),
+            "run" => self.run(at),
+            "set" => Kind::Set { value: self.template(at, Site::Body) },
+            "switch" => self.switch(at, targets),
+            "try" => self.r#try(task, at, reference, targets),
+            _ => self.wait(at),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Collects problems while a document is read, checked and compiled.
+//!
+//! [`Report`] keeps errors, warnings and unsupported features apart, in document order, each once, and never
+//! more than [`PROBLEMS_MAX`] of each: a document can be wrong in a million places.
+
+use super::{Compilation, Problem};
+use crate::ir;
+
+/// How many problems of one sort are reported for one document.
+pub(crate) const PROBLEMS_MAX: usize = 100;
+
+#[derive(Default)]
+pub(crate) struct Report {
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+    unsupported: Vec<Problem>,
+}
+
+/// Where in the document something is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub line: u32,
+    pub column: u32,
+    pub pointer: String,
+}
+
+impl Problem {
+    pub(crate) fn new(place: Place, code: &'static str, message: impl Into<String>) -> Problem {
+        let Place { line, column, pointer } = place;
+        Problem { line, column, pointer, code, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the hint if there is one.
+    pub(crate) fn maybe_hint(self, hint: Option<String>) -> Problem {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+}
+
+impl Report {
+    /// The document cannot be accepted.
+    pub(crate) fn error(&mut self, problem: Problem) {
+        push(&mut self.errors, problem);
+    }
+
+    /// The document means something else than it seems to.
+    pub(crate) fn warn(&mut self, problem: Problem) {
+        push(&mut self.warnings, problem);
+    }
+
+    /// The document is right, but this engine does not execute `what`.
+    pub(crate) fn unsupported(&mut self, place: Place, what: &str) {
+        let problem = Problem::new(place, "unsupported", format!("this engine does not execute {what} yet"));
+        push(&mut self.unsupported, problem);
+    }
+
+    pub(crate) fn into_errors(self) -> Vec<Problem> {
+        in_order(self.errors)
+    }
+
+    /// The compilation, unless there were errors.
+    pub(crate) fn finish(self, workflow: ir::Workflow) -> Result<Compilation, Vec<Problem>> {
+        if !self.errors.is_empty() {
+            return Err(self.into_errors());
+        }
+        let (warnings, unsupported) = (in_order(self.warnings), in_order(self.unsupported));
+        Ok(Compilation { workflow, warnings, unsupported })
+    }
+}
+
+/// A definition that is inlined in several places is checked in each; its problems are told once.
+fn push(problems: &mut Vec<Problem>, problem: Problem) {
+    if problems.len() < PROBLEMS_MAX && !problems.contains(&problem) {
+        problems.push(problem);
+    }
+}
+
+fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    problems
+}
