@@ -14,8 +14,10 @@ pub(crate) fn is_label(text: &str) -> bool {
 pub(crate) fn version(text: &str) -> Option<(u64, u64, u64)> {
     let (rest, build) = split(text, '+');
     let (core, pre) = split(rest, '-');
-    let identifier = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let pre_part = |part: &str| identifier(part) && (!part.bytes().all(|b| b.is_ascii_digit()) || is_number(part));
+    let identifier =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let pre_part =
+        |part: &str| identifier(part) && (!part.bytes().all(|b| b.is_ascii_digit()) || is_number(part));
     let valid = build.is_none_or(|build| build.split('.').all(identifier))
         && pre.is_none_or(|pre| pre.split('.').all(pre_part));
     let mut numbers = core.split('.').map(|part| is_number(part).then(|| part.parse().ok()).flatten());

@@ -94,8 +94,12 @@ pub(crate) fn read(text: &[u8], format: Format, report: &mut Report) -> Result<T
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let valid = String::from_utf8_lossy(&text[..error.valid_up_to()]);
-            return Err(Problem::new(Mark::after(&valid).place(), "not-utf8", "the document is not valid UTF-8")
-                .hint("save the file with UTF-8 encoding"));
+            return Err(Problem::new(
+                Mark::after(&valid).place(),
+                "not-utf8",
+                "the document is not valid UTF-8",
+            )
+            .hint("save the file with UTF-8 encoding"));
         }
     };
     if let Some(offset) = text.find('\0') {
@@ -186,7 +190,8 @@ impl<'t> At<'t> {
     pub(crate) fn place_in_text(self, offset: usize) -> Place {
         let mut place = self.place();
         if let Value::Text { text, origin: Origin::Shifted(shift) } = &self.node().value {
-            place.column += shift + text.char_indices().take_while(|(start, _)| *start < offset).count() as u32;
+            place.column +=
+                shift + text.char_indices().take_while(|(start, _)| *start < offset).count() as u32;
         }
         place
     }

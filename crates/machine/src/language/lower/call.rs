@@ -62,7 +62,12 @@ impl<'t> Lowering<'t, '_> {
         let Some((at, method)) = at.and_then(|at| Some((at, at.text()?))) else { return String::new() };
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
             let message = format!("`{method}` is not an HTTP method");
-            self.error(at.place(), "bad-value", message, Some("write one such as get, post, put or delete".to_owned()));
+            self.error(
+                at.place(),
+                "bad-value",
+                message,
+                Some("write one such as get, post, put or delete".to_owned()),
+            );
         }
         method.to_ascii_uppercase()
     }
@@ -96,9 +101,13 @@ impl<'t> Lowering<'t, '_> {
                 username: self.template_in(policy, "username", Site::With)?,
                 password: self.template_in(policy, "password", Site::With)?,
             }),
-            "bearer" => Some(Authentication::Bearer { token: self.template_in(policy, "token", Site::With)? }),
+            "bearer" => {
+                Some(Authentication::Bearer { token: self.template_in(policy, "token", Site::With)? })
+            }
             "digest" | "oauth2" | "oidc" => {
-                self.look(|dry| drop(dry.template(policy, Site::With)));
+                self.look(|dry| {
+                    dry.template(policy, Site::With);
+                });
                 self.unsupported(policy.key_place(), &format!("`{scheme}` authentication"));
                 None
             }
@@ -111,7 +120,12 @@ impl<'t> Lowering<'t, '_> {
         let secrets = self.root.get("use").and_then(|declared| declared.get("secrets"));
         if !secrets.into_iter().flat_map(At::items).any(|secret| secret.text() == Some(name)) {
             let message = format!("the secret `{name}` is not declared in `use.secrets`");
-            self.error(at.place(), "unknown-reference", message, Some(format!("add `- {name}` to `use.secrets`")));
+            self.error(
+                at.place(),
+                "unknown-reference",
+                message,
+                Some(format!("add `- {name}` to `use.secrets`")),
+            );
         }
     }
 
@@ -119,12 +133,20 @@ impl<'t> Lowering<'t, '_> {
     fn arguments(&mut self, with: At<'_>) {
         for (key, value) in with.entries() {
             match key {
-                "authentication" => drop(self.authentication(value)),
+                "authentication" => {
+                    self.authentication(value);
+                }
                 "document" | "proto" | "agentCard" => self.resource(value),
                 "server" => self.endpoint(value),
-                "service" => drop(value.get("authentication").map(|at| self.authentication(at))),
-                "timeout" => drop(self.delay(value, Site::Body)),
-                _ => drop(self.template(value, Site::With)),
+                "service" => {
+                    value.get("authentication").map(|at| self.authentication(at));
+                }
+                "timeout" => {
+                    self.delay(value, Site::Body);
+                }
+                _ => {
+                    self.template(value, Site::With);
+                }
             }
         }
     }
@@ -143,9 +165,13 @@ impl<'t> Lowering<'t, '_> {
                         self.iterator(foreach, base);
                     }
                 }
-                "authentication" => drop(self.authentication(value)),
+                "authentication" => {
+                    self.authentication(value);
+                }
                 "document" => self.resource(value),
-                _ => drop(self.template(value, Site::With)),
+                _ => {
+                    self.template(value, Site::With);
+                }
             }
         }
     }

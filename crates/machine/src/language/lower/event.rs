@@ -44,12 +44,17 @@ impl<'t> Lowering<'t, '_> {
 
     /// Checks every filter of a consumption strategy.
     pub(super) fn strategy(&mut self, to: At<'_>) {
-        let filters = to.get("one").into_iter().chain(["any", "all"].iter().filter_map(|key| to.get(key)).flat_map(At::items));
+        let filters = to
+            .get("one")
+            .into_iter()
+            .chain(["any", "all"].iter().filter_map(|key| to.get(key)).flat_map(At::items));
         for filter in filters {
             self.filter(filter);
         }
         match to.get("until") {
-            Some(until) if until.text().is_some() => drop(self.expression(until, Site::Body)),
+            Some(until) if until.text().is_some() => {
+                self.expression(until, Site::Body);
+            }
             Some(until) => self.strategy(until),
             None => {}
         }

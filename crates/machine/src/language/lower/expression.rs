@@ -131,23 +131,43 @@ impl Lowering<'_, '_> {
                     }
                 }
             }
-            None if source.contains("${") => {
-                Some("only a whole text can be an expression; build texts inside it with \"\\(.x)\"".to_owned())
-            }
+            None if source.contains("${") => Some(
+                "only a whole text can be an expression; build texts inside it with \"\\(.x)\"".to_owned(),
+            ),
             None => None,
         };
-        self.error(place, "bad-expression", format!("the expression does not compile: {}", error.message), hint);
+        self.error(
+            place,
+            "bad-expression",
+            format!("the expression does not compile: {}", error.message),
+            hint,
+        );
     }
 
     /// Arguments that hold nothing at this place are worth a warning; secrets are refused.
     fn check_arguments(&mut self, at: At<'_>, uses: &[bool; ARGUMENTS.len()], site: Site) {
-        for (argument, _) in ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && !site.allows(argument)) {
+        for (argument, _) in
+            ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && !site.allows(argument))
+        {
             if *argument == "secrets" {
-                let message = "`$secrets` may only be used in `with` of a call and in authentication".to_owned();
+                let message =
+                    "`$secrets` may only be used in `with` of a call and in authentication".to_owned();
                 self.error(at.place(), "secret-exposed", message, None);
             } else {
                 let message = format!("`${argument}` is always null in {}", site.name());
-                self.warn(at.place(), "argument-unavailable", message, "use another argument, or move the expression");
+                self.warn(
+                    at.place(),
+                    "argument-unavailable",
+                    message,
+                    "use another argument, or move the expression",
+                );
+            }
+        }
+        for (argument, _) in
+            ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && site.allows(argument))
+        {
+            if matches!(*argument, "secrets" | "authorization") {
+                self.unsupported(at.place(), &format!("`${argument}`"));
             }
         }
         if !self.functions.is_empty() && uses[0] {
@@ -201,7 +221,8 @@ impl Lowering<'_, '_> {
 
     fn lint_embedded(&mut self, at: At<'_>, text: &str) {
         if let Some(offset) = text.find("${").filter(|start| text[*start..].contains('}')) {
-            let message = "`${ }` inside a longer text is not an expression; the text stays as it is".to_owned();
+            let message =
+                "`${ }` inside a longer text is not an expression; the text stays as it is".to_owned();
             let hint = "make the whole text an expression: `${ \"Hello \\(.name)\" }`";
             self.warn(at.place_in_text(offset), "embedded-expression", message, hint);
         }
@@ -233,7 +254,9 @@ impl Lowering<'_, '_> {
     pub(super) fn timeout(&mut self, at: Option<At<'_>>, site: Site) -> Option<Delay> {
         let at = at?;
         match at.text() {
-            Some(name) => self.used("timeouts", name, at).and_then(|timeout| self.delay_in(timeout, "after", site)),
+            Some(name) => {
+                self.used("timeouts", name, at).and_then(|timeout| self.delay_in(timeout, "after", site))
+            }
             None => self.delay_in(at, "after", site),
         }
     }

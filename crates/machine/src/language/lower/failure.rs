@@ -36,7 +36,13 @@ impl<'t> Lowering<'t, '_> {
         }
     }
 
-    pub(super) fn r#try(&mut self, task: At<'t>, at: At<'t>, reference: &str, _targets: &Targets<'_>) -> Kind {
+    pub(super) fn r#try(
+        &mut self,
+        task: At<'t>,
+        at: At<'t>,
+        reference: &str,
+        _targets: &Targets<'_>,
+    ) -> Kind {
         let list = self.list(at, &format!("{reference}/try"));
         let Some(catch) = task.get("catch").filter(|catch| catch.sort() == Sort::Object) else {
             return Kind::Try { list, catch: Catch::default() };
@@ -59,7 +65,9 @@ impl<'t> Lowering<'t, '_> {
     fn error_filter(&mut self, with: At<'_>) -> ErrorFilter {
         for (key, value) in with.entries() {
             if value.text().is_some_and(|text| unwrap_expression(text).is_some()) {
-                self.look(|dry| drop(dry.template(value, Site::Body)));
+                self.look(|dry| {
+                    dry.template(value, Site::Body);
+                });
                 self.unsupported(value.place(), &format!("an expression as the wanted `{key}` of an error"));
             }
         }
@@ -92,7 +100,9 @@ impl<'t> Lowering<'t, '_> {
             .collect();
         for retry in unused {
             self.look(|dry| {
-                dry.with_locals(&["error"], |inner| drop(inner.retry(retry)));
+                dry.with_locals(&["error"], |inner| {
+                    inner.retry(retry);
+                });
             });
         }
     }

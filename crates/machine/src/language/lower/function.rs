@@ -57,7 +57,9 @@ impl<'t> Lowering<'t, '_> {
     fn default_catalog(&mut self, function: &str, version: &str, at: At<'_>, with: Template) -> Kind {
         let is_name = |text: &str| {
             !text.is_empty()
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
         };
         if !is_name(function) || names::version(version).is_none() {
             let message = format!("`{function}:{version}@default` is not a function of the default catalog");
@@ -100,7 +102,12 @@ impl<'t> Lowering<'t, '_> {
         if self.functions.contains(&name) {
             let path = self.functions.iter().chain([&name]).copied().collect::<Vec<_>>().join(" -> ");
             let message = format!("the function `{name}` calls itself: {path}");
-            self.error(at.place(), "function-cycle", message, Some("use `for` to repeat something".to_owned()));
+            self.error(
+                at.place(),
+                "function-cycle",
+                message,
+                Some("use `for` to repeat something".to_owned()),
+            );
             return nothing;
         }
         if self.functions.len() >= FUNCTION_DEPTH_MAX {
@@ -109,7 +116,9 @@ impl<'t> Lowering<'t, '_> {
             return nothing;
         }
         self.functions.push(name);
+        let locals = std::mem::take(&mut self.locals);
         let step = self.step(name, function, reference.to_owned(), &Targets::none());
+        self.locals = locals;
         self.functions.pop();
         let Some(id) = step else { return nothing };
         let step = &mut self.steps[id as usize];

@@ -55,12 +55,14 @@ impl<'t> Lowering<'t, '_> {
                 self.error(at.place(), "bad-version", message, Some(format!("write `dsl: '{newest}'`")));
             }
             Some(version) if version > DSL_MAX => {
-                let message = format!("version {text} of the language is newer than {newest}, the newest known here");
+                let message =
+                    format!("version {text} of the language is newer than {newest}, the newest known here");
                 let hint = format!("write `dsl: '{newest}'` and use only what that version has");
                 self.error(at.place(), "unknown-dsl", message, Some(hint));
             }
             Some((0, _, _)) => {
-                let message = format!("version {text} of the language is older than 1.0.0, the oldest known here");
+                let message =
+                    format!("version {text} of the language is older than 1.0.0, the oldest known here");
                 let hint = format!("convert the document and write `dsl: '{newest}'`");
                 self.error(at.place(), "unknown-dsl", message, Some(hint));
             }
@@ -81,7 +83,12 @@ impl<'t> Lowering<'t, '_> {
         let Some((at, text)) = document.get("version").and_then(|at| Some((at, at.text()?))) else { return };
         if names::version(text).is_none() {
             let message = format!("the version `{text}` is not a semantic version");
-            self.error(at.place(), "bad-version", message, Some("write three numbers, such as `1.0.0`".to_owned()));
+            self.error(
+                at.place(),
+                "bad-version",
+                message,
+                Some("write three numbers, such as `1.0.0`".to_owned()),
+            );
         }
     }
 
@@ -168,7 +175,12 @@ impl<'t> Lowering<'t, '_> {
         }
         if !kept {
             let message = "this schema is accepted, but data is not checked against it yet".to_owned();
-            self.warn(schema.key_place(), "schema-not-checked", message, "check the data with `if` and `raise`");
+            self.warn(
+                schema.key_place(),
+                "schema-not-checked",
+                message,
+                "check the data with `if` and `raise`",
+            );
         }
         schema.get("document").map(At::to_data)
     }

@@ -66,7 +66,8 @@ impl<'t> Lowering<'t, '_> {
             return;
         }
         for export in exports {
-            let message = "several branches of this fork export; where they write the same, the later branch wins";
+            let message =
+                "several branches of this fork export; where they write the same, the later branch wins";
             let hint = "let one branch export, or export once after the fork";
             self.warn(export.key_place(), "concurrent-export", message.to_owned(), hint);
         }
@@ -78,12 +79,23 @@ impl<'t> Lowering<'t, '_> {
         for (name, case) in at.items().filter_map(only_member) {
             if cases.iter().any(|other| other.name == name) {
                 let message = format!("two cases of this switch are called `{name}`");
-                self.error(case.key_place(), "duplicate-case", message, Some("rename one of them".to_owned()));
+                self.error(
+                    case.key_place(),
+                    "duplicate-case",
+                    message,
+                    Some("rename one of them".to_owned()),
+                );
             }
             if case.get("when").is_none() {
                 if let Some(first) = default {
-                    let message = format!("`{name}` is a second default case; `{first}` has no `when` either");
-                    self.error(case.key_place(), "two-defaults", message, Some("give one of them a `when`".to_owned()));
+                    let message =
+                        format!("`{name}` is a second default case; `{first}` has no `when` either");
+                    self.error(
+                        case.key_place(),
+                        "two-defaults",
+                        message,
+                        Some("give one of them a `when`".to_owned()),
+                    );
                 }
                 default.get_or_insert(name);
             }
@@ -109,9 +121,15 @@ impl<'t> Lowering<'t, '_> {
             for (key, value) in process.entries() {
                 match key {
                     "code" | "command" => {}
-                    "lifetime" => drop(dry.delay_in(value, "after", Site::Body)),
-                    "source" => drop(dry.resource(value)),
-                    _ => drop(dry.template(value, Site::Body)),
+                    "lifetime" => {
+                        dry.delay_in(value, "after", Site::Body);
+                    }
+                    "source" => {
+                        dry.resource(value);
+                    }
+                    _ => {
+                        dry.template(value, Site::Body);
+                    }
                 }
             }
         });

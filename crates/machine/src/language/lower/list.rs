@@ -63,7 +63,12 @@ impl<'t> Lowering<'t, '_> {
             }
             if matches!(name, "continue" | "exit" | "end" | "") {
                 let message = format!("a task cannot be called `{name}`: `then` could not lead to it");
-                self.error(task.key_place(), "reserved-name", message, Some("choose another name".to_owned()));
+                self.error(
+                    task.key_place(),
+                    "reserved-name",
+                    message,
+                    Some("choose another name".to_owned()),
+                );
             }
             seen.entry(name).or_insert(task.key_place().line);
             names.push(name);
@@ -80,7 +85,8 @@ impl<'t> Lowering<'t, '_> {
             "end" => Then::End,
             name => match targets.names.iter().position(|target| *target == name) {
                 Some(_) if targets.branches => {
-                    let message = format!("`then` leads to `{name}`, which is another branch of the same fork");
+                    let message =
+                        format!("`then` leads to `{name}`, which is another branch of the same fork");
                     let hint = "branches run side by side; put both tasks into one branch with `do`";
                     self.error(at.place(), "unknown-target", message, Some(hint.to_owned()));
                     Then::Continue

@@ -33,8 +33,14 @@ impl<'t> Lowering<'t, '_> {
     /// Adds a step that does nothing yet, so that a step comes before those inside it.
     pub(super) fn reserve(&mut self, name: &str, reference: String, task: At<'_>) -> Option<StepId> {
         if self.steps.len() >= STEPS_MAX {
-            let message = format!("the definition has more than {STEPS_MAX} steps, counting each call of a function");
-            self.error(task.key_place(), "too-large", message, Some("split it into several definitions".to_owned()));
+            let message =
+                format!("the definition has more than {STEPS_MAX} steps, counting each call of a function");
+            self.error(
+                task.key_place(),
+                "too-large",
+                message,
+                Some("split it into several definitions".to_owned()),
+            );
             return None;
         }
         self.steps.push(Step {
@@ -58,7 +64,8 @@ impl<'t> Lowering<'t, '_> {
             }
         }
         if let (Some(_), Some(at), false) = (task.get("if"), task.get("then"), then == Then::Continue) {
-            let message = "`then` is ignored when `if` is false: the flow goes on with the next task".to_owned();
+            let message =
+                "`then` is ignored when `if` is false: the flow goes on with the next task".to_owned();
             self.warn(at.key_place(), "if-then", message, "use `switch` if both outcomes should jump");
         }
         if let (Some(export), false) = (task.get("export"), self.functions.is_empty()) {

@@ -55,8 +55,12 @@ impl Checker<'_> {
             Shape::Factor => self.factor(at),
             Shape::Cron => self.cron(at),
             Shape::TextOr(_) if at.sort() == Sort::Text => {}
-            Shape::WrappedOr(_) if at.text().is_some_and(|text| unwrap_expression(text).is_some()) => self.wrapped(at),
-            Shape::UriOr(_) if at.text().is_some() => self.wrapped_or_text(at, "a URI or an expression", is_uri),
+            Shape::WrappedOr(_) if at.text().is_some_and(|text| unwrap_expression(text).is_some()) => {
+                self.wrapped(at)
+            }
+            Shape::UriOr(_) if at.text().is_some() => {
+                self.wrapped_or_text(at, "a URI or an expression", is_uri)
+            }
             Shape::TextOr(other) | Shape::WrappedOr(other) | Shape::UriOr(other) => self.shape(at, other),
             Shape::SecretOr(_) if at.get("use").is_some() => self.record(at, &SECRET),
             Shape::SecretOr(record) | Shape::Record(record) => self.record(at, record),
@@ -101,7 +105,8 @@ impl Checker<'_> {
         } else if at.sort() == Sort::Text {
             let message = format!("{} must be an object or an expression in ${{ }}, but is text", at.label());
             self.report.error(
-                Problem::new(at.place(), "wrong-type", message).hint("wrap the expression: `${ <expression> }`"),
+                Problem::new(at.place(), "wrong-type", message)
+                    .hint("wrap the expression: `${ <expression> }`"),
             );
         } else {
             self.sort(at, Sort::Object, "an object");
@@ -110,7 +115,9 @@ impl Checker<'_> {
 
     fn text(&mut self, at: At<'_>, wanted: &str, fits: impl Fn(&str) -> bool) {
         match at.text() {
-            None if wanted == "text" || at.sort() == Sort::Object || at.sort() == Sort::List => self.wrong(at, wanted),
+            None if wanted == "text" || at.sort() == Sort::Object || at.sort() == Sort::List => {
+                self.wrong(at, wanted)
+            }
             None => self.wrong(at, &format!("text: {wanted}")),
             Some("") => self.bad(at, format!("{} must not be empty", at.label()), None),
             Some(text) if !fits(text) => {
@@ -208,7 +215,8 @@ impl Checker<'_> {
     fn not_empty(&mut self, at: At<'_>) {
         if at.sort() == Sort::List && at.items().len() == 0 {
             let message = format!("{} is an empty list", at.label());
-            self.report.error(Problem::new(at.place(), "empty-list", message).hint("add at least one element"));
+            self.report
+                .error(Problem::new(at.place(), "empty-list", message).hint("add at least one element"));
         }
     }
 
@@ -259,13 +267,17 @@ impl Checker<'_> {
                 let typo = at.entries().find_map(|(key, _)| nearest(key, keys()).map(|kind| (key, kind)));
                 let hint = match typo {
                     Some((key, kind)) => format!("did you mean `{kind}` instead of `{key}`?"),
-                    None => format!("add one of {}", keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")),
+                    None => format!(
+                        "add one of {}",
+                        keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+                    ),
                 };
                 let message = format!("the task {} does not say what to do", at.label());
                 self.report.error(Problem::new(at.key_place(), "bad-task", message).hint(hint));
             }
             Err(found) => {
-                let kinds = found.iter().map(|kind| format!("`{}`", kind.key)).collect::<Vec<_>>().join(" and ");
+                let kinds =
+                    found.iter().map(|kind| format!("`{}`", kind.key)).collect::<Vec<_>>().join(" and ");
                 let message = format!("the task {} has {kinds}, but a task does one thing", at.label());
                 let problem = Problem::new(at.key_place(), "bad-task", message);
                 self.report.error(problem.hint("split it into several tasks"));
@@ -293,7 +305,9 @@ impl Checker<'_> {
         }
         for choice in record.choices {
             let found: Vec<&str> = choice.iter().copied().filter(|key| at.get(key).is_some()).collect();
-            let names = |keys: &[&str], glue| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(glue);
+            let names = |keys: &[&str], glue| {
+                keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(glue)
+            };
             let message = match found.len() {
                 1 => continue,
                 0 => format!("{} needs one of {}", at.label(), names(choice, ", ")),
@@ -303,7 +317,11 @@ impl Checker<'_> {
             self.report.error(Problem::new(at.place(), code, message));
         }
         if at.get("until").is_some_and(|_| at.get("one").is_some() || at.get("all").is_some()) {
-            self.bad(at, "`until` goes with `any` only".to_owned(), Some("remove it, or use `any`".to_owned()));
+            self.bad(
+                at,
+                "`until` goes with `any` only".to_owned(),
+                Some("remove it, or use `any`".to_owned()),
+            );
         }
     }
 

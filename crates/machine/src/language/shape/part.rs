@@ -3,8 +3,9 @@
 use super::{
     Record,
     Shape::{
-        self, Any, Duration, Expression, Factor, FixedDuration, Integer, List, Map, Name, Object, PointerOrWrapped, SecretOr,
-        Tasks, Text, TextOr, TimeOrWrapped, Uri, UriOr, UriOrWrapped, Word, WrappedOr,
+        self, Any, Duration, Expression, Factor, FixedDuration, Integer, List, Map, Name, Object,
+        PointerOrWrapped, SecretOr, Tasks, Text, TextOr, TimeOrWrapped, Uri, UriOr, UriOrWrapped, Word,
+        WrappedOr,
     },
     optional, record, required,
 };
@@ -159,7 +160,8 @@ static NO_PARAMETERS: Record = record(&[]);
 static EXPONENTIAL: Record = record(&[optional("factor", Factor), optional("maxDelay", FixedDuration)]);
 static LIMIT: Record =
     record(&[optional("attempt", Shape::Record(&ATTEMPT)), optional("duration", Duration)]);
-static ATTEMPT: Record = record(&[optional("count", Integer(0, u32::MAX as i64)), optional("duration", Duration)]);
+static ATTEMPT: Record =
+    record(&[optional("count", Integer(0, u32::MAX as i64)), optional("duration", Duration)]);
 static JITTER: Record = record(&[required("from", Duration), required("to", Duration)]);
 
 /// How events are consumed: `one`, `any` (which may carry `until`) or `all`.

@@ -3,12 +3,14 @@
 use super::{
     Field, Record,
     Shape::{
-        self, Duration, Expression, Flag, Items, List, Name, Object, Single, Tasks, Text, TextOr, Word, WrappedOr,
+        self, Duration, Expression, Flag, Items, List, Name, Object, Single, Tasks, Text, TextOr, Word,
+        WrappedOr,
     },
     call::PROTOCOLS,
     optional,
     part::{
-        ERROR, ERROR_FILTER, EVENT_EMITTED, EXPORT, INPUT, ITERATOR, OUTPUT, RESOURCE, RETRY, STRATEGY, TIMEOUT,
+        ERROR, ERROR_FILTER, EVENT_EMITTED, EXPORT, INPUT, ITERATOR, OUTPUT, RESOURCE, RETRY, STRATEGY,
+        TIMEOUT,
     },
     record, required,
 };
@@ -40,10 +42,7 @@ pub(crate) static KINDS: [Kind; 12] = [
     Kind { key: "fork", fields: &[required("fork", Shape::Record(&FORK))] },
     Kind {
         key: "listen",
-        fields: &[
-            required("listen", Shape::Record(&LISTEN)),
-            optional("foreach", Shape::Record(&ITERATOR)),
-        ],
+        fields: &[required("listen", Shape::Record(&LISTEN)), optional("foreach", Shape::Record(&ITERATOR))],
     },
     Kind { key: "raise", fields: &[required("raise", Shape::Record(&RAISE))] },
     Kind { key: "run", fields: &[required("run", Shape::Record(&RUN))] },
@@ -56,10 +55,8 @@ pub(crate) static KINDS: [Kind; 12] = [
 /// The only kind whose key the task has; otherwise all that it has, none or several.
 pub(crate) fn kind_of(task: At<'_>) -> Result<&'static Kind, Vec<&'static Kind>> {
     let looped = task.get("for").is_some();
-    let found: Vec<&Kind> = KINDS
-        .iter()
-        .filter(|kind| task.get(kind.key).is_some() && !(looped && kind.key == "do"))
-        .collect();
+    let found: Vec<&Kind> =
+        KINDS.iter().filter(|kind| task.get(kind.key).is_some() && !(looped && kind.key == "do")).collect();
     match found[..] {
         [kind] => Ok(kind),
         _ => Err(found),
@@ -74,8 +71,7 @@ pub(super) fn arguments(call: &str) -> Option<&'static Record> {
 const FOR_TASK: &[Field] =
     &[required("for", Shape::Record(&FOR)), optional("while", Expression), required("do", Tasks)];
 
-static FOR: Record =
-    record(&[optional("each", Text), required("in", Expression), optional("at", Text)]);
+static FOR: Record = record(&[optional("each", Text), required("in", Expression), optional("at", Text)]);
 
 static EMIT: Record = record(&[required("event", Shape::Record(&EMIT_EVENT))]);
 static EMIT_EVENT: Record = record(&[required("with", Shape::Record(&EVENT_EMITTED))]);

@@ -1,6 +1,9 @@
 //! Texts with a grammar of their own: expressions in `${ }`, URIs, durations, cron expressions.
 
-use crate::{language::source::{At, Sort}, time::Span};
+use crate::{
+    language::source::{At, Sort},
+    time::Span,
+};
 
 /// What stands between `${` and `}` if the whole text is such an expression.
 pub(crate) fn unwrap_expression(text: &str) -> Option<&str> {
@@ -59,7 +62,9 @@ fn iso_8601(text: &str) -> Result<Span, String> {
     match Span::parse_iso8601(text) {
         Some(span) => Ok(span),
         None if calendar => Err("counts in years or months, whose length depends on the calendar".to_owned()),
-        None if text.contains('.') => Err("has a fraction where only hours, minutes and seconds may".to_owned()),
+        None if text.contains('.') => {
+            Err("has a fraction where only hours, minutes and seconds may".to_owned())
+        }
         None => Err(too_long()),
     }
 }
@@ -131,7 +136,8 @@ fn is_cron_item(item: &str, low: u32, high: u32, words: &str) -> bool {
     let value = |text: &str| match text.parse::<u32>() {
         Ok(number) => (low..=high).contains(&number).then_some(number),
         Err(_) => {
-            let position = words.split(' ').position(|word| !word.is_empty() && word.eq_ignore_ascii_case(text))?;
+            let position =
+                words.split(' ').position(|word| !word.is_empty() && word.eq_ignore_ascii_case(text))?;
             Some(position as u32 + low)
         }
     };

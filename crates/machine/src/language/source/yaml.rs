@@ -115,7 +115,8 @@ impl Builder<'_> {
         if self.wants_key() {
             return Err(key_not_text(self.here(span), "a list or object"));
         }
-        if let Some(tag) = tag.filter(|tag| !(is_core(tag, "map") && keyed || is_core(tag, "seq") && !keyed)) {
+        if let Some(tag) = tag.filter(|tag| !(is_core(tag, "map") && keyed || is_core(tag, "seq") && !keyed))
+        {
             return Err(bad_tag(tag, self.here(span)));
         }
         let id = self.add(mark(&span.start), value);
@@ -216,7 +217,11 @@ impl Builder<'_> {
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Problem> {
         let start = mark(&span.start);
         let Some(&source) = self.anchors.get(&anchor) else {
-            return Err(Problem::new(self.here(span), "alias-cycle", "the alias stands inside what it repeats"));
+            return Err(Problem::new(
+                self.here(span),
+                "alias-cycle",
+                "the alias stands inside what it repeats",
+            ));
         };
         if self.wants_key() {
             return match self.tree.nodes[source].value.clone() {
@@ -238,7 +243,8 @@ impl Builder<'_> {
     fn copy(&mut self, source: NodeId, target: NodeId, depth: usize, alias: Mark) -> Result<(), Problem> {
         self.copied += 1;
         if self.copied > ALIAS_NODES_MAX {
-            let message = format!("the aliases of this document expand to more than {ALIAS_NODES_MAX} values");
+            let message =
+                format!("the aliases of this document expand to more than {ALIAS_NODES_MAX} values");
             return Err(Problem::new(alias.place(), "too-many-aliases", message)
                 .hint("write the values out, or move what is shared to `use`"));
         }

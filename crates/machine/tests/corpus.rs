@@ -1,0 +1,80 @@
+//! Every published example document and every document of the conformance kit compiles.
+//!
+//! The documents are third-party files that lie beside the workspace; without them these tests say so and pass.
+
+use machine::language::{Compilation, Format, Problem, compile};
+use std::path::{Path, PathBuf};
+
+/// Documents of the corpus that are wrong by upstream's own mistake, with the code that says so.
+const WRONG: &[(&str, &str)] = &[];
+
+fn corpus(folder: &str) -> Option<Vec<PathBuf>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/ows").join(folder);
+    let Ok(entries) = std::fs::read_dir(&path) else {
+        eprintln!("SKIPPED: {} is missing, so the corpus was not compiled", path.display());
+        return None;
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    Some(files)
+}
+
+fn show(problems: &[Problem]) -> String {
+    let line = |p: &Problem| format!("\n  {}:{} {} {}: {}", p.line, p.column, p.pointer, p.code, p.message);
+    problems.iter().map(line).collect()
+}
+
+fn check(name: &str, text: &str) -> Option<Compilation> {
+    let wrong = WRONG.iter().find(|(document, _)| *document == name);
+    match (compile(text.as_bytes(), Format::Yaml), wrong) {
+        (Ok(compilation), None) => Some(compilation),
+        (Err(problems), Some((_, code))) if problems.iter().any(|problem| problem.code == *code) => None,
+        (Err(problems), _) => panic!("{name} does not compile:{}", show(&problems)),
+        (Ok(_), Some(_)) => panic!("{name} compiles; remove it from the list"),
+    }
+}
+
+#[test]
+fn examples_compile() {
+    let Some(files) = corpus("examples") else { return };
+    assert!(files.len() >= 65, "only {} documents", files.len());
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let compilation = check(&name, &std::fs::read_to_string(&file).unwrap());
+        if let Some(Compilation { workflow, warnings, unsupported }) = compilation {
+            println!("{name}: {} steps{}{}", workflow.steps.len(), show(&warnings), show(&unsupported));
+            let json = serde_json::to_vec(&workflow).unwrap();
+            assert_eq!(serde_json::from_slice::<machine::ir::Workflow>(&json).unwrap(), workflow, "{name}");
+        }
+    }
+}
+
+#[test]
+fn conformance_kit_compiles() {
+    let Some(files) = corpus("ctk") else { return };
+    let mut count = 0;
+    for file in files {
+        for document in definitions(&std::fs::read_to_string(&file).unwrap()) {
+            count += 1;
+            let name = format!("{} #{count}", file.file_name().unwrap().to_string_lossy());
+            check(&name, &document);
+        }
+    }
+    assert!(count >= 12, "only {count} documents");
+}
+
+/// The doc strings of a feature that follow "a workflow with definition".
+fn definitions(feature: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = feature.lines();
+    while let Some(line) = lines.next() {
+        if !line.trim().ends_with("a workflow with definition:") {
+            continue;
+        }
+        let fence = lines.next().unwrap_or_default();
+        let indent = fence.len() - fence.trim_start().len();
+        let body = lines.by_ref().take_while(|line| line.trim() != "\"\"\"");
+        found.push(body.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect());
+    }
+    found
+}
