@@ -1,11 +1,38 @@
 //! Expressions: jq, compiled once per definition version.
 //!
-//! [`Compiled::new`] parses and compiles; a static check decides whether the expression is *bounded*. Bounded
-//! expressions are evaluated in process by [`Compiled::eval`]; all others are handed out as an [`Evaluation`]
-//! for a killable sandbox process, which calls [`Evaluation::run`].
+//! [`Compiled::new`] parses, checks every name and compiles; the check also decides whether the expression is
+//! *bounded*. Bounded expressions are evaluated in process by [`Compiled::eval`]; all others are handed out as an
+//! [`Evaluation`] for a killable sandbox process, which calls [`Evaluation::run`].
+//!
+//! Both ways are metered (`meter.rs`): time and memory of an evaluation have a limit that does not depend on a
+//! clock, so the same expression with the same data always ends the same way. Expressions see their input and
+//! arguments and nothing else: no environment, no clock, no other inputs.
 
-use crate::{data::Data, fault::Fault};
+mod access;
+mod check;
+mod compile;
+mod library;
+mod meter;
+mod natives;
+mod order;
+mod output;
+mod regex;
+mod rewrite;
+mod shortcut;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod value;
+
+use crate::{
+    data::Data,
+    fault::{Fault, Kind},
+};
+use jaq_core::{Ctx, Vars};
+use jaq_json::Val;
 use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use value::Value;
 
 /// The arguments every expression may name, in this order, followed by the locals of its place.
 pub const ARGUMENTS: [&str; 8] =
@@ -45,22 +72,120 @@ pub struct Compiled {
     pub bounded: bool,
     /// Which of [`ARGUMENTS`] it mentions.
     pub uses: [bool; 8],
+    parts: compile::Parts,
 }
 
+// Programs are shared by all threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Compiled>()
+};
+
+/// What an evaluation may spend in process: about 50 ms and some 10 MB at the very worst.
+const FUEL_IN_PROCESS: u64 = 1_000_000;
+/// What it may spend in a sandbox process.
+const FUEL_IN_SANDBOX: u64 = 10_000_000;
+/// Stack an evaluation may need per level of its expression, and at least.
+const STACK_PER_LEVEL: usize = 4 * 1024;
+const STACK_MIN: usize = 768 * 1024;
+
 impl Compiled {
-    pub fn new(_source: &str, _locals: &[String]) -> Result<Compiled, CompileError> {
-        Err(CompileError { message: "expressions are being built".into(), offset: 0 })
+    /// Compiles `source`, in which [`ARGUMENTS`] and `locals` are known as variables.
+    pub fn new(source: &str, locals: &[String]) -> Result<Compiled, CompileError> {
+        let globals: Vec<&str> = ARGUMENTS.into_iter().chain(locals.iter().map(String::as_str)).collect();
+        let parts = compile::compile(source, &globals)?;
+        Ok(Compiled {
+            source: source.to_owned(),
+            local_names: locals.to_vec(),
+            bounded: parts.bounded,
+            uses: std::array::from_fn(|i| parts.globals.contains(&i)),
+            parts,
+        })
     }
 
     /// Evaluates in process: no output is null, one is itself, several are an array.
-    pub fn eval(&self, _input: &Data, _args: &Args) -> Result<Data, Fault> {
-        Ok(Data::NULL)
+    pub fn eval(&self, input: &Data, args: &Args) -> Result<Data, Fault> {
+        if let Some(shortcut) = &self.parts.shortcut
+            && let Some(result) = shortcut.eval(input, |i| args.get(i))
+        {
+            return Ok(result);
+        }
+        self.interpret(input, args, FUEL_IN_PROCESS)
+    }
+
+    fn interpret(&self, input: &Data, args: &Args, fuel: u64) -> Result<Data, Fault> {
+        let stack = STACK_MIN + self.parts.depth * STACK_PER_LEVEL;
+        let run = || stacker::maybe_grow(stack, 2 * stack, || self.outputs(input, args));
+        // The engine has a few arithmetic corners that panic; they must cost one evaluation, not the thread.
+        let (outputs, stopped) = meter::with_fuel(fuel, || catch_unwind(AssertUnwindSafe(run)));
+        match (stopped, outputs) {
+            (Some(reason), _) => Err(fault(reason.message())),
+            (None, Ok(outputs)) => output::finish(outputs?),
+            (None, Err(_)) => Err(fault("the expression engine cannot compute this")),
+        }
+    }
+
+    fn outputs(&self, input: &Data, args: &Args) -> Result<Vec<Val>, Fault> {
+        let value = |data: &Data| Value::new(data.0.clone(), value::DEPTH_IN);
+        let filter = &self.parts.filter;
+        let vars = Vars::new(self.parts.globals.iter().map(|i| value(args.get(*i))));
+        let context = Ctx::<natives::Engine>::new(&filter.lut, vars);
+        let mut outputs = Vec::new();
+        for output in filter.id.run((context, value(input))) {
+            match output {
+                Ok(output) => outputs.push(output.val),
+                Err(exception) => return Err(fault(&message(exception))),
+            }
+            if outputs.len() > output::OUTPUTS_MAX {
+                return Err(fault(&format!("the expression has more than {} outputs", output::OUTPUTS_MAX)));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+impl Args {
+    /// The value at a position: arguments first, then locals.
+    fn get(&self, position: usize) -> &Data {
+        const NULL: &Data = &Data::NULL;
+        match self.fixed.get(position) {
+            Some(data) => data,
+            None => self.locals.get(position - self.fixed.len()).unwrap_or(NULL),
+        }
     }
 }
 
 impl Evaluation {
     /// Evaluates without the static bound; only ever called inside a sandbox process.
     pub fn run(&self) -> Result<Data, Fault> {
-        Ok(Data::NULL)
+        let compiled =
+            Compiled::new(&self.source, &self.local_names).map_err(|error| fault(&error.message))?;
+        compiled.interpret(&self.input, &self.args, FUEL_IN_SANDBOX)
+    }
+}
+
+fn fault(detail: &str) -> Fault {
+    Fault::new(Kind::Expression, detail)
+}
+
+/// The text of an uncaught error. Halting is only ever ours, and comes with a stop of the meter.
+fn message(exception: jaq_core::Exn<'_, Value>) -> String {
+    match exception.get_err() {
+        Ok(error) => error_text(error),
+        Err(_) => "the expression was stopped".to_owned(),
+    }
+}
+
+/// `error("x")` is just x; an error that is an object shows as JSON.
+fn error_text(error: jaq_core::Error<Value>) -> String {
+    const BYTES_MAX: usize = 1000;
+    let value = error.into_val();
+    let text = match &value.val {
+        Val::TStr(text) => String::from_utf8_lossy(text).into_owned(),
+        _ => value.to_string(),
+    };
+    match text.char_indices().nth(BYTES_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }
