@@ -19,6 +19,8 @@ pub enum Command {
         input: Data,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         business: Option<BusinessReference>,
+        #[serde(default)]
+        trace: Trace,
     },
     /// A timer row came due.
     Timer {
@@ -53,6 +55,23 @@ pub enum Command {
     Resume,
     /// Run the step that faulted the instance again.
     Retry,
+}
+
+/// What ties an instance to the request that began it; handed on to everything it causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// W3C trace context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+}
+
+impl Trace {
+    pub fn is_empty(&self) -> bool {
+        self.traceparent.is_none() && self.correlation_id.is_none()
+    }
 }
 
 /// Who the decision is about.
@@ -135,6 +154,8 @@ pub struct Call {
     /// The step's reference.
     pub step: String,
     pub input: Data,
+    #[serde(default)]
+    pub trace: Trace,
 }
 
 /// What `Call::input` holds for the target `http`.

@@ -39,7 +39,9 @@ pub fn decide(
 ) -> Answer {
     let fresh = state.is_none();
     let state = match (state, command) {
-        (None, Command::Start { input, business }) => State::new(input.clone(), business.clone(), now),
+        (None, Command::Start { input, business, trace }) => {
+            State::new(input.clone(), business.clone(), trace.clone(), now)
+        }
         (None, _) | (Some(_), Command::Start { .. }) => return Answer::Nothing,
         (Some(state), _) => state.clone(),
     };

@@ -4,7 +4,7 @@
 //! `subWorkflowFrames`, `continuationBuffer`) is a contract. An unknown higher schema version is refused.
 
 use crate::{
-    command::Command,
+    command::{Command, Trace},
     data::Data,
     fault::Fault,
     program::Program,
@@ -45,6 +45,8 @@ struct Document {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkflowState {
+    #[serde(default, skip_serializing_if = "Trace::is_empty")]
+    trace: Trace,
     started_at: Time,
     sequence: u64,
     input: Data,
@@ -99,6 +101,7 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
     let document = Document {
         engine_schema_version: SCHEMA_VERSION,
         workflow_state: WorkflowState {
+            trace: state.trace.clone(),
             started_at: state.started_at,
             sequence: state.sequence,
             input: state.input.clone(),
@@ -137,6 +140,7 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
     let state = State {
         status: document.status,
         business: document.business_reference,
+        trace: inner.trace,
         started_at: inner.started_at,
         sequence: inner.sequence,
         input: inner.input,

@@ -5,7 +5,7 @@
 //! `snapshot` turns this into the stored JSON.
 
 use crate::{
-    command::Command,
+    command::{Command, Trace},
     data::Data,
     fault::Fault,
     ir::StepId,
@@ -43,6 +43,7 @@ pub struct BusinessReference {
 pub struct State {
     pub status: Status,
     pub business: Option<BusinessReference>,
+    pub trace: Trace,
     pub started_at: Time,
     /// The last number handed out; tokens and derived ids come from it.
     pub sequence: u64,
@@ -220,10 +221,11 @@ impl WaitKind {
 
 impl State {
     /// An instance that has not begun.
-    pub fn new(input: Data, business: Option<BusinessReference>, now: Time) -> State {
+    pub fn new(input: Data, business: Option<BusinessReference>, trace: Trace, now: Time) -> State {
         State {
             status: Status::Open,
             business,
+            trace,
             started_at: now,
             sequence: 0,
             input,

@@ -1,125 +1,28 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
-use crate::api::*;
-use machine::{TenantId, language::Format};
-use std::{sync::Arc, time::Duration};
-use store::Store;
+use crate::{
+    api::*,
+    dead_letters,
+    engine::Engine,
+    refusal, starts, tasks_for_people,
+    turn::{self, Source, Work},
+};
+use machine::{Command, Data, Fault, Program, TenantId, language, language::Format};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use store::{Commit, Conflict, Outcome, Store, Write, rows::*};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
 /// Asks a running node. Every mutating method answers only after its commit is durable.
 #[derive(Clone)]
 pub struct Handle {
-    store: Arc<dyn Store>,
+    engine: Arc<Engine>,
 }
 
 type Answer<T> = Result<T, Refusal>;
-
-fn later<T>() -> Answer<T> {
-    Err(Refusal::Unavailable("being built".into()))
-}
-
-impl Handle {
-    /// The store, for reading views.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    /// Checks a document and, unless `dry_run`, makes it a definition version. Deploying the same bytes again is
-    /// answered with `created: false`; other bytes under the same version are a conflict `version-exists`.
-    pub async fn deploy(
-        &self,
-        _tenant: &TenantId,
-        _source: &[u8],
-        _format: Format,
-        _dry_run: bool,
-    ) -> Answer<Deployed> {
-        later()
-    }
-
-    pub async fn start(&self, _tenant: &TenantId, _start: Start) -> Answer<Started> {
-        later()
-    }
-
-    /// Starts many; each is answered by itself, in order.
-    pub async fn start_many(&self, _tenant: &TenantId, _starts: Vec<Start>) -> Vec<Answer<Started>> {
-        vec![]
-    }
-
-    pub async fn signal(&self, _tenant: &TenantId, _instance: Uuid, _signal: Signal) -> Answer<Uuid> {
-        later()
-    }
-
-    /// Answers the instance's status word afterwards.
-    pub async fn order(
-        &self,
-        _tenant: &TenantId,
-        _instance: Uuid,
-        _order: Order,
-        _actor: &str,
-    ) -> Answer<String> {
-        later()
-    }
-
-    /// Waits up to `wait` for the end.
-    pub async fn result(
-        &self,
-        _tenant: &TenantId,
-        _instance: Uuid,
-        _wait: Duration,
-    ) -> Answer<InstanceResult> {
-        later()
-    }
-
-    /// Answers the task afterwards. `if_version` is the version the caller saw, if it cares.
-    pub async fn act_on_task(
-        &self,
-        _tenant: &TenantId,
-        _task: Uuid,
-        _act: TaskAct,
-        _actor: &str,
-        _if_version: Option<i64>,
-    ) -> Answer<store::rows::TaskRow> {
-        later()
-    }
-
-    /// Puts the dead letter back where it came from; a second replay is `NotFound`.
-    pub async fn replay_dead_letter(&self, _tenant: &TenantId, _id: Uuid, _actor: &str) -> Answer<()> {
-        later()
-    }
-
-    pub async fn discard_dead_letter(&self, _tenant: &TenantId, _id: Uuid, _actor: &str) -> Answer<()> {
-        later()
-    }
-
-    pub async fn create_tenant(&self, _tenant: &TenantId, _title: &str) -> Answer<()> {
-        later()
-    }
-
-    /// Makes a key; only its hash is stored.
-    pub async fn create_key(&self, _tenant: &TenantId, _name: &str, _roles: &[String]) -> Answer<NewKey> {
-        later()
-    }
-
-    pub async fn revoke_key(&self, _tenant: &TenantId, _key_id: &str) -> Answer<()> {
-        later()
-    }
-
-    /// Changes from now on, over all tenants; a slow reader is told how many it missed.
-    pub fn changes(&self) -> broadcast::Receiver<Change> {
-        broadcast::channel(1).1
-    }
-
-    /// False once the node is stopping, fenced, or its store cannot be written.
-    pub fn is_ready(&self) -> bool {
-        false
-    }
-
-    /// Counters since start as (name, labels, value), for `/metrics`.
-    pub fn metrics(&self) -> Vec<Metric> {
-        vec![]
-    }
-}
 
 /// One counter or gauge.
 #[derive(Clone, Debug)]
@@ -130,4 +33,302 @@ pub struct Metric {
     pub kind: &'static str,
     pub labels: Vec<(&'static str, String)>,
     pub value: f64,
+}
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Handle {
+        Handle { engine }
+    }
+
+    /// The store, for reading views.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.engine.store
+    }
+
+    /// Checks a document and, unless `dry_run`, makes it a definition version. Deploying the same bytes again is
+    /// answered with `created: false`; other bytes under the same version are a conflict `version-exists`.
+    pub async fn deploy(
+        &self,
+        tenant: &TenantId,
+        source: &[u8],
+        format: Format,
+        dry_run: bool,
+    ) -> Answer<Deployed> {
+        let compiled = language::compile(source, format).map_err(|problems| Refusal::Invalid {
+            code: "definition-invalid",
+            detail: count(&problems, "the definition has"),
+            problems,
+        })?;
+        if !compiled.unsupported.is_empty() {
+            return Err(Refusal::Invalid {
+                code: "definition-unsupported",
+                detail: count(&compiled.unsupported, "the definition uses what this engine does not execute:"),
+                problems: compiled.unsupported,
+            });
+        }
+        let ir = serde_json::to_vec(&compiled.workflow).expect("the IR is plain JSON");
+        let program = Program::new(compiled.workflow).map_err(|error| Refusal::Invalid {
+            code: "definition-invalid",
+            detail: error.to_string(),
+            problems: vec![],
+        })?;
+        let workflow = &program.ir;
+        let mut deployed = Deployed {
+            namespace: workflow.namespace.clone(),
+            name: workflow.name.clone(),
+            version: workflow.version.clone(),
+            warnings: compiled.warnings,
+            created: true,
+        };
+        if dry_run {
+            return Ok(deployed);
+        }
+        let row = DefinitionRow {
+            namespace: deployed.namespace.clone(),
+            name: deployed.name.clone(),
+            version: deployed.version.clone(),
+            title: workflow.title.clone(),
+            source: source.to_vec(),
+            media_type: match format {
+                Format::Yaml => "application/yaml".to_owned(),
+                Format::Json => "application/json".to_owned(),
+            },
+            ir,
+            created_at: self.engine.now(),
+        };
+        match self.commit(tenant, vec![Write::CreateDefinition(Box::new(row))]).await? {
+            Outcome::Committed => Ok(deployed),
+            Outcome::Conflict(Conflict::Exists) => {
+                let Deployed { namespace, name, version, .. } = &deployed;
+                let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
+                let same = there.map_err(refusal::of_store)?.is_some_and(|there| there.source == source);
+                if !same {
+                    return Err(Refusal::Conflict {
+                        code: "version-exists",
+                        detail: format!(
+                            "{namespace}/{name} version {version} is deployed with other content; versions never change, so raise document.version"
+                        ),
+                        existing: None,
+                    });
+                }
+                deployed.created = false;
+                Ok(deployed)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn start(&self, tenant: &TenantId, start: Start) -> Answer<Started> {
+        starts::start(&self.engine, tenant, start).await
+    }
+
+    /// Starts many; each is answered by itself, in order.
+    pub async fn start_many(&self, tenant: &TenantId, starts: Vec<Start>) -> Vec<Answer<Started>> {
+        futures_util::future::join_all(starts.into_iter().map(|start| self.start(tenant, start))).await
+    }
+
+    /// Answers the signal's id once it is durable. Sending again with the same id has no second effect.
+    pub async fn signal(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
+        let view = self.engine.store.instance(tenant, instance).await.map_err(refusal::of_store)?;
+        let view = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?;
+        if view.row.ended_at.is_some() {
+            return Err(Refusal::Conflict {
+                code: "instance-ended",
+                detail: format!("the instance is {}; it takes no more signals", view.row.status),
+                existing: None,
+            });
+        }
+        starts::signal(&self.engine, tenant, instance, signal).await
+    }
+
+    /// Keeps a signal for an instance that may not have started yet.
+    pub async fn signal_early(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
+        starts::signal(&self.engine, tenant, instance, signal).await
+    }
+
+    /// Answers the instance's status word afterwards.
+    pub async fn order(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        order: Order,
+        actor: &str,
+    ) -> Answer<String> {
+        let (command, wanted) = match order {
+            Order::Cancel => (Command::Cancel, "cancelled"),
+            Order::Pause => (Command::Pause, "paused"),
+            Order::Resume => (Command::Resume, "resumed"),
+            Order::Retry => (Command::Retry, "retried"),
+        };
+        tracing::info!(%tenant, %instance, actor, order = wanted, "order");
+        let work = Work {
+            tenant: tenant.clone(),
+            instance,
+            command,
+            source: Source::Direct,
+            guards: vec![],
+            also: vec![],
+            reply: None,
+            permit: None,
+        };
+        let turned = turn::ask(&self.engine, work).await?;
+        if turned.changed || turned.status == wanted {
+            return Ok(turned.status.to_owned());
+        }
+        Err(Refusal::Conflict {
+            code: "not-allowed-now",
+            detail: format!("a {} instance cannot be {wanted}", turned.status),
+            existing: None,
+        })
+    }
+
+    /// Waits up to `wait` for the end.
+    pub async fn result(&self, tenant: &TenantId, instance: Uuid, wait: Duration) -> Answer<InstanceResult> {
+        let end = self.engine.hub.end_of(tenant, instance);
+        let looked = async {
+            loop {
+                let ended = end.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
+                match self.look(tenant, instance).await {
+                    Ok(InstanceResult::Pending(_)) => ended.await,
+                    other => return other,
+                }
+            }
+        };
+        let answer = match tokio::time::timeout(wait, looked).await {
+            Ok(answer) => answer,
+            Err(_) => self.look(tenant, instance).await,
+        };
+        drop(end);
+        self.engine.hub.forget(tenant, instance);
+        answer
+    }
+
+    async fn look(&self, tenant: &TenantId, instance: Uuid) -> Answer<InstanceResult> {
+        let view = self.engine.store.instance(tenant, instance).await.map_err(refusal::of_store)?;
+        let row = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?.row;
+        let read = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| serde_json::from_slice::<Data>(&bytes).ok());
+        Ok(match row.status.as_str() {
+            "completed" => InstanceResult::Completed(read(row.output).unwrap_or_default()),
+            "faulted" => {
+                let fault = row.error.and_then(|bytes| serde_json::from_slice::<Fault>(&bytes).ok());
+                InstanceResult::Faulted(fault.unwrap_or_else(|| {
+                    Fault::new(machine::fault::Kind::Runtime, "the error was not recorded")
+                }))
+            }
+            "cancelled" => InstanceResult::Cancelled,
+            status => InstanceResult::Pending(status.to_owned()),
+        })
+    }
+
+    /// Answers the task afterwards. `if_version` is the version the caller saw, if it cares.
+    pub async fn act_on_task(
+        &self,
+        tenant: &TenantId,
+        task: Uuid,
+        act: TaskAct,
+        actor: &str,
+        if_version: Option<i64>,
+    ) -> Answer<TaskRow> {
+        tasks_for_people::act(&self.engine, tenant, task, act, actor, if_version).await
+    }
+
+    /// Puts the dead letter back where it came from; a second replay is `NotFound`.
+    pub async fn replay_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
+        tracing::info!(%tenant, dead_letter = %id, actor, "replay");
+        dead_letters::replay(&self.engine, tenant, id).await
+    }
+
+    pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
+        tracing::info!(%tenant, dead_letter = %id, actor, "discard");
+        dead_letters::discard(&self.engine, tenant, id).await
+    }
+
+    pub async fn create_tenant(&self, tenant: &TenantId, title: &str) -> Answer<()> {
+        let row = TenantRow {
+            id: tenant.clone(),
+            title: title.to_owned(),
+            status: "active".to_owned(),
+            created_at: self.engine.now(),
+        };
+        match self.commit(tenant, vec![Write::CreateTenant(row)]).await? {
+            Outcome::Committed => Ok(()),
+            Outcome::Conflict(Conflict::Exists) => Err(Refusal::Conflict {
+                code: "tenant-exists",
+                detail: format!("tenant {tenant} exists"),
+                existing: None,
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Makes a key; only its hash is stored.
+    pub async fn create_key(&self, tenant: &TenantId, name: &str, roles: &[String]) -> Answer<NewKey> {
+        use sha2::{Digest, Sha256};
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let id = hex(&self.engine.entropy.bytes16()[..8]);
+        let secret = hex(&[self.engine.entropy.bytes16(), self.engine.entropy.bytes16()].concat());
+        let row = KeyRow {
+            id: id.clone(),
+            name: name.to_owned(),
+            hash: Sha256::digest(secret.as_bytes()).to_vec(),
+            roles: crate::rows::to_json(&roles),
+            created_at: self.engine.now(),
+            expires_at: None,
+            revoked_at: None,
+        };
+        match self.commit(tenant, vec![Write::CreateKey(row)]).await? {
+            Outcome::Committed => Ok(NewKey { id, secret }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Answer<()> {
+        let keys = self.engine.store.keys(tenant).await.map_err(refusal::of_store)?;
+        if !keys.iter().any(|key| key.id == key_id) {
+            return Err(Refusal::NotFound("key".to_owned()));
+        }
+        let write = Write::RevokeKey { id: key_id.to_owned(), at: self.engine.now() };
+        match self.commit(tenant, vec![write]).await? {
+            Outcome::Committed => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn commit(&self, tenant: &TenantId, writes: Vec<Write>) -> Answer<Outcome> {
+        let commit = Commit { tenant: tenant.clone(), writes };
+        self.engine.committer.commit(commit).await.map_err(refusal::of_store)
+    }
+
+    /// Changes from now on, over all tenants; a slow reader is told how many it missed.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.engine.hub.subscribe()
+    }
+
+    /// False once the node is stopping or fenced.
+    pub fn is_ready(&self) -> bool {
+        !self.engine.is_stopping() && !self.engine.fenced.load(Ordering::Relaxed)
+    }
+
+    /// Counters since start, for `/metrics`.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.engine.metrics.read()
+    }
+}
+
+fn count(problems: &[language::Problem], lead: &str) -> String {
+    match problems {
+        [one] => format!("{lead} one problem: {}", one.message),
+        many => format!("{lead} {} problems; the first: {}", many.len(), many.first().map_or("", |p| &p.message)),
+    }
+}
+
+fn unexpected(outcome: &Outcome) -> Refusal {
+    match outcome {
+        Outcome::Rejected(detail) => {
+            Refusal::Invalid { code: "refused-by-store", detail: detail.clone(), problems: vec![] }
+        }
+        other => Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None },
+    }
 }

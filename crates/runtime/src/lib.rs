@@ -1,8 +1,33 @@
 //! Drives. Commit pipeline, turn, pumps, retry, dead letters, recovery.
 //!
-//! The way in: [`Handle`] is what everybody else calls; [`api`] is what is asked and answered.
+//! The way in: [`Node`] is one process start; [`Handle`] is what everybody else calls; [`api`] is what is asked and
+//! answered. Inside, every hop is pump → turn → decide → commit: `finder` and `calls` are the pumps, `turn` is
+//! load → decide → commit, `committer` folds commits into batches, `rows` turns a decision into rows.
+//! This crate must never serve HTTP and never decide what a workflow does next: that is `machine`'s.
 
 pub mod api;
+mod calls;
+pub mod clock;
+mod committer;
+mod dead_letters;
+mod definitions;
+pub mod engine;
+mod finder;
 pub mod handle;
+mod http;
+mod hub;
+mod metrics;
+pub mod node;
+pub mod options;
+pub mod outbox;
+mod refusal;
+mod rows;
+mod slots;
+mod starts;
+mod tasks;
+mod tasks_for_people;
+mod turn;
 
 pub use handle::Handle;
+pub use node::{Node, Parts};
+pub use options::Options;

@@ -31,7 +31,8 @@ impl Turn<'_> {
         let key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Call, None);
         let step = step.reference.clone();
-        self.effects.push(Effect::Call(Call { token, target, key, step, input: payload }));
+        let trace = self.state.trace.clone();
+        self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace }));
         Ok(())
     }
 

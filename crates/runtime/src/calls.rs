@@ -1,0 +1,350 @@
+//! The call pump: bounded queues per tenant, served in turn, handed to workers or endpoints.
+//!
+//! Room for a call is reserved before its row is written (born claimed) or claimed, and freed when the call is off
+//! this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
+
+use crate::{
+    dead_letters::{self, Reason},
+    engine::Engine,
+    slots,
+    turn::{Source, Work},
+};
+use futures_util::FutureExt;
+use machine::{
+    Command, Data, Fault, TenantId,
+    command::Call,
+    fault::{self},
+    id,
+    time::Span,
+};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+use store::{Commit, Write, rows::CallRow};
+use worker::{Class, Context, Declaration, Failure, Outcome};
+
+/// How long a call waits before it is looked at again when no worker of its name is registered.
+const NO_WORKER_WAIT: Span = Span::from_secs(5);
+
+pub(crate) struct CallQueue {
+    shared: Arc<Shared>,
+    workers: BTreeMap<String, Declaration>,
+}
+
+struct Shared {
+    lanes: Mutex<Lanes>,
+    per_tenant_max: usize,
+    in_flight_max: usize,
+    finished: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Lanes {
+    tenants: BTreeMap<TenantId, Lane>,
+    /// Tenants with something queued, in the order they are served.
+    ring: VecDeque<TenantId>,
+    in_flight: usize,
+    busy: BTreeMap<String, usize>,
+}
+
+#[derive(Default)]
+struct Lane {
+    reserved: usize,
+    queued: BTreeMap<String, VecDeque<Item>>,
+}
+
+struct Item {
+    tenant: TenantId,
+    row: CallRow,
+    reservation: Reservation,
+}
+
+/// Room for one call of a tenant; free again when dropped.
+pub(crate) struct Reservation {
+    shared: Arc<Shared>,
+    tenant: TenantId,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(lane) = self.shared.lanes.lock().tenants.get_mut(&self.tenant) {
+            lane.reserved -= 1;
+        }
+    }
+}
+
+impl CallQueue {
+    pub(crate) fn new(per_tenant_max: usize, in_flight_max: usize, workers: Vec<Declaration>) -> CallQueue {
+        CallQueue {
+            shared: Arc::new(Shared {
+                lanes: Mutex::default(),
+                per_tenant_max,
+                in_flight_max,
+                finished: tokio::sync::Notify::new(),
+            }),
+            workers: workers.into_iter().map(|worker| (worker.name.clone(), worker)).collect(),
+        }
+    }
+
+    /// Room for one more call of the tenant, if there is any.
+    pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation> {
+        let mut lanes = self.shared.lanes.lock();
+        let lane = lanes.tenants.entry(tenant.clone()).or_default();
+        if lane.reserved >= self.shared.per_tenant_max {
+            return None;
+        }
+        lane.reserved += 1;
+        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone() })
+    }
+
+    /// Queues a call whose row is durable and owned by this node.
+    pub(crate) fn push(&self, tenant: TenantId, row: CallRow, reservation: Reservation) {
+        let mut lanes = self.shared.lanes.lock();
+        let lane = lanes.tenants.entry(tenant.clone()).or_default();
+        let idle = lane.queued.is_empty();
+        lane.queued.entry(row.target.clone()).or_default().push_back(Item { tenant: tenant.clone(), row, reservation });
+        if idle {
+            lanes.ring.push_back(tenant);
+        }
+    }
+
+    /// The next call that may run now: tenants in turn, workers within their caps.
+    fn next(&self) -> Option<Item> {
+        let mut lanes = self.shared.lanes.lock();
+        if lanes.in_flight >= self.shared.in_flight_max {
+            return None;
+        }
+        let lanes = &mut *lanes;
+        for _ in 0..lanes.ring.len() {
+            let tenant = lanes.ring.pop_front()?;
+            let lane = lanes.tenants.get_mut(&tenant)?;
+            let free = |target: &String| {
+                let cap = self.workers.get(target).map_or(usize::MAX, |worker| worker.concurrency_max);
+                lanes.busy.get(target).copied().unwrap_or(0) < cap
+            };
+            let target = lane.queued.keys().find(|target| free(target)).cloned();
+            let item = target.as_ref().and_then(|target| {
+                let queue = lane.queued.get_mut(target)?;
+                let item = queue.pop_front();
+                if queue.is_empty() {
+                    lane.queued.remove(target);
+                }
+                item
+            });
+            if !lane.queued.is_empty() {
+                lanes.ring.push_back(tenant);
+            }
+            if let (Some(item), Some(target)) = (item, target) {
+                lanes.in_flight += 1;
+                *lanes.busy.entry(target).or_default() += 1;
+                return Some(item);
+            }
+        }
+        None
+    }
+
+    /// Waits until no call is being handled; `false` if that takes longer than `limit`.
+    pub(crate) async fn idle(&self, limit: Duration) -> bool {
+        let quiet = async {
+            while self.shared.lanes.lock().in_flight > 0 {
+                self.shared.finished.notified().await;
+            }
+        };
+        tokio::time::timeout(limit, quiet).await.is_ok()
+    }
+
+    fn done(&self, target: &str) {
+        self.shared.finished.notify_one();
+        let mut lanes = self.shared.lanes.lock();
+        lanes.in_flight -= 1;
+        if let Some(busy) = lanes.busy.get_mut(target) {
+            *busy -= 1;
+        }
+    }
+}
+
+/// Hands out every call that may run now.
+pub(crate) fn pump(engine: &Arc<Engine>) {
+    if engine.is_stopping() {
+        return;
+    }
+    while let Some(item) = engine.calls.next() {
+        let engine_of_call = engine.clone();
+        engine.tasks.spawn(async move {
+            let target = item.row.target.clone();
+            handle(&engine_of_call, item).await;
+            engine_of_call.calls.done(&target);
+            pump(&engine_of_call);
+        });
+    }
+}
+
+/// How one attempt ended, in the runtime's own terms.
+pub(crate) enum Attempted {
+    Done(Data),
+    /// The step faults with this; `exhausted` if it would have been tried again.
+    Failed { fault: Fault, exhausted: bool },
+    Again { after: Span, attempt: u32, failure: String },
+}
+
+async fn handle(engine: &Arc<Engine>, item: Item) {
+    let Item { tenant, row, reservation } = item;
+    let began = engine.clock.steady_micros();
+    let call: Call = match serde_json::from_slice(&row.envelope) {
+        Ok(call) => call,
+        Err(error) => {
+            let work = work(&tenant, &row, Command::Pause, false);
+            return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
+        }
+    };
+    let attempted = match row.target.as_str() {
+        "http" => engine.http.call(&call).await,
+        name => match engine.calls.workers.get(name) {
+            Some(worker) => run_worker(engine, worker, &tenant, &row, &call).await,
+            None => Attempted::Again {
+                after: NO_WORKER_WAIT,
+                attempt: row.attempt,
+                failure: format!("no worker named {name:?} is registered on this node"),
+            },
+        },
+    };
+    let micros = engine.clock.steady_micros() - began;
+    let outcome = match &attempted {
+        Attempted::Done(_) => "processed",
+        Attempted::Again { .. } => "retried",
+        Attempted::Failed { exhausted: true, .. } => "dead-lettered",
+        Attempted::Failed { .. } => "failed",
+    };
+    engine.metrics.message(tenant.as_str(), &row.target, outcome, micros);
+    match attempted {
+        Attempted::Done(result) => {
+            let command = Command::CallDone { token: row.token, result };
+            slots::submit(engine, work(&tenant, &row, command, false));
+        }
+        Attempted::Failed { fault, exhausted } => {
+            let command = Command::CallFailed { token: row.token, fault };
+            slots::submit(engine, work(&tenant, &row, command, exhausted));
+        }
+        Attempted::Again { after, attempt, failure } => {
+            drop(reservation);
+            try_again(engine, &tenant, &row, after, attempt, failure).await;
+        }
+    }
+}
+
+fn work(tenant: &TenantId, row: &CallRow, command: Command, exhausted: bool) -> Work {
+    Work {
+        tenant: tenant.clone(),
+        instance: row.instance,
+        command,
+        guards: vec![Write::ConsumeCall { instance: row.instance, token: row.token }],
+        source: Source::Call { row: Box::new(row.clone()), exhausted },
+        also: vec![],
+        reply: None,
+        permit: None,
+    }
+}
+
+/// Puts the call back into the backlog for later. The row is the truth: if this commit fails, the re-scan or the
+/// next node finds the row as it was.
+async fn try_again(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    row: &CallRow,
+    after: Span,
+    attempt: u32,
+    failure: String,
+) {
+    let visible_at = engine.now().after(after);
+    let write = Write::RetryCall {
+        instance: row.instance,
+        token: row.token,
+        visible_at,
+        attempt,
+        last_error: Some(failure.into_bytes()),
+    };
+    let mut patience = Span::from_millis(10);
+    loop {
+        let commit = Commit { tenant: tenant.clone(), writes: vec![write.clone()] };
+        match engine.committer.commit(commit).await {
+            Ok(_) => return engine.wake.at(visible_at),
+            Err(store::Error::Fenced) => return engine.fence(),
+            Err(_) if engine.is_stopping() => return,
+            Err(_) => {
+                engine.clock.sleep_until(engine.now().after(patience)).await;
+                patience = Span((patience.0 * 2).min(5_000_000));
+            }
+        }
+    }
+}
+
+async fn run_worker(
+    engine: &Engine,
+    worker: &Declaration,
+    tenant: &TenantId,
+    row: &CallRow,
+    call: &Call,
+) -> Attempted {
+    let context = Context {
+        tenant: tenant.clone(),
+        instance: id::show(id::Kind::Instance, row.instance),
+        step: call.step.clone(),
+        key: call.key.clone(),
+        attempt: row.attempt,
+        traceparent: call.trace.traceparent.clone(),
+        correlation_id: call.trace.correlation_id.clone(),
+    };
+    let limit = Duration::from_micros(worker.timeout.0.max(0) as u64);
+    let handling = AssertUnwindSafe(worker.worker.handle(&context, call.input.clone())).catch_unwind();
+    let outcome = match tokio::time::timeout(limit, handling).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Outcome::fail(Class::Poison, "the worker panicked"),
+        Err(_) => Outcome::retry(format!("the worker took longer than {} ms", limit.as_millis())),
+    };
+    let (failure, after) = match outcome {
+        Outcome::Done(data) => return accept(engine, data),
+        Outcome::Fail(failure) => {
+            return Attempted::Failed { exhausted: failure.class == Class::Poison, fault: fault_of(&failure) };
+        }
+        Outcome::Retry { failure, after } => (failure, after),
+    };
+    match worker.retry.delay(row.attempt, engine.entropy.unit()) {
+        None => Attempted::Failed { fault: fault_of(&failure), exhausted: true },
+        Some(delay) => Attempted::Again {
+            after: delay.max(after.unwrap_or(Span::ZERO)),
+            attempt: row.attempt + 1,
+            failure: failure.message,
+        },
+    }
+}
+
+/// An answer the engine can keep: JSON, within its size.
+fn accept(engine: &Engine, data: Data) -> Attempted {
+    let refuse = |detail: String| Attempted::Failed {
+        fault: Fault::new(fault::Kind::Runtime, detail),
+        exhausted: false,
+    };
+    if data.has_no_json_form() {
+        return refuse("the worker's answer holds NaN, an infinity or bytes, which JSON cannot say".to_owned());
+    }
+    let size = data.to_bytes().len();
+    let max = engine.options.answer_bytes_max;
+    match size > max {
+        true => refuse(format!("the worker's answer has {size} bytes, more than the {max} allowed")),
+        false => Attempted::Done(data),
+    }
+}
+
+fn fault_of(failure: &Failure) -> Fault {
+    let kind = match failure.class {
+        Class::Transient | Class::RateLimited => fault::Kind::Communication,
+        Class::Auth => fault::Kind::Authentication,
+        Class::Validation => fault::Kind::Validation,
+        Class::Poison => fault::Kind::Runtime,
+    };
+    Fault::new(kind, failure.message.clone())
+}

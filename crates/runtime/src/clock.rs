@@ -1,0 +1,90 @@
+//! Time and chance, handed in. The only place that reads a clock or draws random numbers.
+
+use async_trait::async_trait;
+use machine::{Time, time::Span};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Where the runtime gets the time from.
+#[async_trait]
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Time;
+    /// Returns once `now()` is at least `time`.
+    async fn sleep_until(&self, time: Time);
+    /// A steadily rising number of microseconds, for measuring lengths only.
+    fn steady_micros(&self) -> u64;
+}
+
+/// Where the runtime gets chance from: ids and jitter.
+pub trait Entropy: Send + Sync + 'static {
+    fn bytes16(&self) -> [u8; 16];
+
+    /// A fresh UUIDv7.
+    fn id(&self, now: Time) -> Uuid {
+        let bytes = self.bytes16();
+        let mut random = [0u8; 10];
+        random.copy_from_slice(&bytes[..10]);
+        uuid::Builder::from_unix_timestamp_millis((now.0 / 1000).max(0) as u64, &random).into_uuid()
+    }
+
+    /// A number in 0..1.
+    fn unit(&self) -> f64 {
+        let bytes = self.bytes16();
+        let word = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+        (word >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// The machine's clock.
+#[derive(Default)]
+pub struct SystemClock;
+
+#[async_trait]
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods)] // this is the clock
+    fn now(&self) -> Time {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Time(since.as_micros() as i64)
+    }
+
+    #[allow(clippy::disallowed_methods)] // this is the clock
+    async fn sleep_until(&self, time: Time) {
+        // Long sleeps are cut, so that a changed wall clock is noticed within a minute.
+        while self.now() < time {
+            let left = time.since(self.now()).0.clamp(0, 60_000_000) as u64;
+            tokio::time::sleep(Duration::from_micros(left)).await;
+        }
+    }
+
+    #[allow(clippy::disallowed_methods)] // this is the clock
+    fn steady_micros(&self) -> u64 {
+        use std::{sync::OnceLock, time::Instant};
+        static ORIGIN: OnceLock<Instant> = OnceLock::new();
+        ORIGIN.get_or_init(Instant::now).elapsed().as_micros() as u64
+    }
+}
+
+/// Seeded randomness: from the operating system in production, from a seed in tests.
+pub struct Dice(parking_lot::Mutex<StdRng>);
+
+impl Dice {
+    pub fn from_os() -> Dice {
+        Dice(parking_lot::Mutex::new(StdRng::from_os_rng()))
+    }
+
+    pub fn from_seed(seed: u64) -> Dice {
+        Dice(parking_lot::Mutex::new(StdRng::seed_from_u64(seed)))
+    }
+}
+
+impl Entropy for Dice {
+    fn bytes16(&self) -> [u8; 16] {
+        self.0.lock().random()
+    }
+}
+
+/// Adds a length to the present.
+pub fn later(clock: &dyn Clock, span: Span) -> Time {
+    clock.now().after(span)
+}

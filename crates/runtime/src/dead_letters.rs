@@ -1,0 +1,255 @@
+//! Dead letters: what could not be done, kept whole with the reason, and put back on request.
+
+use crate::{
+    api::Refusal,
+    engine::Engine,
+    refusal, rows,
+    turn::{self, Source, Work},
+};
+use machine::{Command, State, TenantId, Time, time::Span};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use store::{Commit, Conflict, Outcome, Write, rows::*};
+use uuid::Uuid;
+
+/// Why something was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Deserialization,
+    DefinitionMissing,
+    SnapshotInconsistent,
+    RetriesExhausted,
+}
+
+impl Reason {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Reason::Deserialization => "deserialization",
+            Reason::DefinitionMissing => "definition-missing",
+            Reason::SnapshotInconsistent => "snapshot-inconsistent",
+            Reason::RetriesExhausted => "retries-exhausted",
+        }
+    }
+}
+
+/// What putting a dead letter back needs besides its envelope.
+#[derive(Serialize, Deserialize, Default)]
+struct Origin {
+    #[serde(default)]
+    token: u64,
+    /// Signal type or call target.
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    id: Uuid,
+    /// The call ended with its instance: replay runs the instance's faulted step again.
+    #[serde(default)]
+    faulted: bool,
+}
+
+/// The dead letter of a call whose last attempt faulted its instance.
+pub(crate) fn of_call(engine: &Engine, row: &CallRow, state: &State, now: Time) -> Write {
+    let detail = state.error.as_ref().and_then(|fault| fault.detail.clone()).unwrap_or_default();
+    let origin =
+        Origin { token: row.token, name: row.target.clone(), id: Uuid::nil(), faulted: true };
+    Write::DeadLetter(Box::new(DeadLetterRow {
+        id: engine.entropy.id(now),
+        source: "call".to_owned(),
+        reason: Reason::RetriesExhausted.word().to_owned(),
+        detail,
+        instance: Some(row.instance),
+        envelope: row.envelope.clone(),
+        origin: rows::to_json(&origin),
+        attempts: row.attempt,
+        last_node: engine.node,
+        failed_at: now,
+    }))
+}
+
+/// Moves the work's cause to the dead letters in one commit.
+pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, detail: &str) {
+    let now = engine.now();
+    let (source, envelope, origin, attempts) = match &work.source {
+        Source::Direct => return,
+        Source::Signal(row) => (
+            "signal",
+            row.envelope.clone(),
+            Origin { id: row.id, name: row.signal_type.clone(), ..Origin::default() },
+            row.attempt,
+        ),
+        Source::Timer(row) => (
+            "timer",
+            row.envelope.clone(),
+            Origin { token: row.token, ..Origin::default() },
+            row.attempt,
+        ),
+        Source::Call { row, .. } => (
+            "call",
+            row.envelope.clone(),
+            Origin { token: row.token, name: row.target.clone(), ..Origin::default() },
+            row.attempt,
+        ),
+    };
+    let id = engine.entropy.id(now);
+    let mut writes = work.guards.clone();
+    writes.push(Write::DeadLetter(Box::new(DeadLetterRow {
+        id,
+        source: source.to_owned(),
+        reason: reason.word().to_owned(),
+        detail: detail.to_owned(),
+        instance: Some(work.instance),
+        envelope,
+        origin: rows::to_json(&origin),
+        attempts,
+        last_node: engine.node,
+        failed_at: now,
+    })));
+    tracing::warn!(tenant = %work.tenant, instance = %work.instance, source, reason = reason.word(), detail, "dead letter");
+    if commit_patiently(engine, &work.tenant, writes).await {
+        engine.hub.changed(&work.tenant, "dead-letter", id, reason.word(), 1, now);
+    }
+}
+
+/// The instance is not there (yet). A signal is kept for it; timers and calls of nobody are dropped.
+pub(crate) async fn not_there(engine: &Arc<Engine>, work: &Work) {
+    match &work.source {
+        Source::Signal(_) => try_later(engine, work, "no such instance").await,
+        Source::Direct => {}
+        Source::Timer(_) | Source::Call { .. } => {
+            commit_patiently(engine, &work.tenant, work.guards.clone()).await;
+        }
+    }
+}
+
+/// Puts the cause back with a later time, or buries it when it was tried often enough.
+pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
+    let attempt = match &work.source {
+        Source::Direct => return,
+        Source::Signal(row) => row.attempt,
+        Source::Timer(row) => row.attempt,
+        Source::Call { row, .. } => row.attempt,
+    } + 1;
+    // Full jitter, but never sooner than half: a signal that came before its start gets time.
+    let random = 0.5 + engine.entropy.unit() / 2.0;
+    let Some(delay) = engine.options.poison.delay(attempt, random) else {
+        return bury(engine, work, Reason::RetriesExhausted, detail).await;
+    };
+    let visible_at = engine.now().after(delay);
+    let write = match &work.source {
+        Source::Direct => return,
+        Source::Signal(row) => Write::RetrySignal { id: row.id, visible_at, attempt },
+        Source::Timer(row) => {
+            Write::RetryTimer { instance: row.instance, token: row.token, visible_at, attempt }
+        }
+        Source::Call { row, .. } => Write::RetryCall {
+            instance: row.instance,
+            token: row.token,
+            visible_at,
+            attempt,
+            last_error: Some(detail.as_bytes().to_vec()),
+        },
+    };
+    commit_patiently(engine, &work.tenant, vec![write]).await;
+    engine.wake.at(visible_at);
+}
+
+/// Commits, waiting for the store as long as it takes. `true` if it landed now.
+async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> bool {
+    let mut patience = Span::from_millis(10);
+    loop {
+        let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
+        match engine.committer.commit(commit).await {
+            Ok(outcome) => return outcome == Outcome::Committed,
+            Err(store::Error::Fenced) => {
+                engine.fence();
+                return false;
+            }
+            Err(_) if engine.is_stopping() => return false,
+            Err(_) => {
+                engine.clock.sleep_until(engine.now().after(patience)).await;
+                patience = Span((patience.0 * 2).min(5_000_000));
+            }
+        }
+    }
+}
+
+/// Puts a dead letter back where it came from. The letter is consumed in the same commit, so that pressing twice
+/// has one effect.
+pub(crate) async fn replay(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) -> Result<(), Refusal> {
+    let missing = || Refusal::NotFound("dead letter".to_owned());
+    let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?.ok_or_else(missing)?;
+    let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
+    let guard = Write::ConsumeDeadLetter { id };
+    let instance = row.instance.unwrap_or_default();
+    if origin.faulted {
+        let work = Work {
+            tenant: tenant.clone(),
+            instance,
+            command: Command::Retry,
+            guards: vec![guard],
+            source: Source::Direct,
+            also: vec![],
+            reply: None,
+            permit: None,
+        };
+        return match turn::ask(engine, work).await {
+            Ok(_) => Ok(()),
+            Err(Refusal::NotFound(_)) => Err(missing()),
+            Err(refusal) => Err(refusal),
+        };
+    }
+    let now = engine.now();
+    let back = match row.source.as_str() {
+        "timer" => Write::Timer(TimerRow {
+            instance,
+            token: origin.token,
+            due_at: now,
+            envelope: row.envelope,
+            attempt: 0,
+            owner: None,
+        }),
+        "call" => Write::Call(CallRow {
+            instance,
+            token: origin.token,
+            target: origin.name,
+            envelope: row.envelope,
+            created_at: now,
+            visible_at: now,
+            attempt: 1,
+            last_error: None,
+            owner: None,
+        }),
+        _ => Write::Signal(SignalRow {
+            id: origin.id,
+            instance,
+            signal_type: origin.name,
+            envelope: row.envelope,
+            created_at: now,
+            visible_at: now,
+            attempt: 0,
+            owner: None,
+        }),
+    };
+    consume(engine, tenant, vec![guard, back]).await?;
+    engine.wake.at(now);
+    Ok(())
+}
+
+/// Throws a dead letter away.
+pub(crate) async fn discard(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) -> Result<(), Refusal> {
+    consume(engine, tenant, vec![Write::ConsumeDeadLetter { id }]).await
+}
+
+async fn consume(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> Result<(), Refusal> {
+    let commit = Commit { tenant: tenant.clone(), writes };
+    match engine.committer.commit(commit).await {
+        Ok(Outcome::Committed) => Ok(()),
+        Ok(Outcome::Conflict(Conflict::Gone)) => Err(Refusal::NotFound("dead letter".to_owned())),
+        Ok(other) => Err(Refusal::Conflict {
+            code: "conflict",
+            detail: format!("{other:?}"),
+            existing: None,
+        }),
+        Err(error) => Err(refusal::of_store(error)),
+    }
+}

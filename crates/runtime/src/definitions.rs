@@ -1,0 +1,107 @@
+//! Compiled definitions, kept per version. A version never changes, so an entry never goes stale.
+
+use crate::api::{DefinitionRef, Refusal};
+use machine::{Program, TenantId, ir};
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+use store::Store;
+
+/// Programs kept in memory; the oldest make room.
+const PROGRAMS_MAX: usize = 1024;
+
+type Key = (TenantId, String, String, String);
+
+pub(crate) struct Definitions {
+    store: Arc<dyn Store>,
+    cache: Mutex<(HashMap<Key, Arc<Program>>, VecDeque<Key>)>,
+}
+
+/// Why a program cannot be had.
+pub(crate) enum Missing {
+    /// Not deployed.
+    Unknown,
+    /// Stored, but this build cannot execute it.
+    Unusable(String),
+    Store(store::Error),
+}
+
+impl Definitions {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Definitions {
+        Definitions { store, cache: Mutex::new((HashMap::new(), VecDeque::new())) }
+    }
+
+    /// The program of an exact version.
+    pub(crate) async fn exact(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<Arc<Program>, Missing> {
+        let key = (tenant.clone(), namespace.to_owned(), name.to_owned(), version.to_owned());
+        if let Some(program) = self.cache.lock().0.get(&key) {
+            return Ok(program.clone());
+        }
+        let row = self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
+        let row = row.ok_or(Missing::Unknown)?;
+        let program = Arc::new(load(&row.ir).map_err(Missing::Unusable)?);
+        self.remember(key, program.clone());
+        Ok(program)
+    }
+
+    /// The program a start names; the newest version if it names none.
+    pub(crate) async fn resolve(
+        &self,
+        tenant: &TenantId,
+        wanted: &DefinitionRef,
+    ) -> Result<Arc<Program>, Refusal> {
+        let found = match &wanted.version {
+            Some(version) => self.exact(tenant, &wanted.namespace, &wanted.name, version).await,
+            None => self.newest(tenant, wanted).await,
+        };
+        found.map_err(|missing| match missing {
+            Missing::Unknown => {
+                let version = wanted.version.as_deref().map(|v| format!(" version {v}")).unwrap_or_default();
+                Refusal::NotFound(format!("definition {}/{}{version}", wanted.namespace, wanted.name))
+            }
+            Missing::Unusable(detail) => {
+                Refusal::Conflict { code: "definition-unusable", detail, existing: None }
+            }
+            Missing::Store(error) => crate::refusal::of_store(error),
+        })
+    }
+
+    async fn newest(&self, tenant: &TenantId, wanted: &DefinitionRef) -> Result<Arc<Program>, Missing> {
+        let row = self.store.definition(tenant, &wanted.namespace, &wanted.name, None).await;
+        let row = row.map_err(Missing::Store)?.ok_or(Missing::Unknown)?;
+        self.exact(tenant, &row.namespace, &row.name, &row.version).await
+    }
+
+    fn remember(&self, key: Key, program: Arc<Program>) {
+        let mut cache = self.cache.lock();
+        let (programs, order) = &mut *cache;
+        if programs.insert(key.clone(), program).is_none() {
+            order.push_back(key);
+        }
+        while programs.len() > PROGRAMS_MAX {
+            let Some(oldest) = order.pop_front() else { break };
+            programs.remove(&oldest);
+        }
+    }
+}
+
+/// Reads a stored IR and compiles its expressions.
+fn load(ir: &[u8]) -> Result<Program, String> {
+    let workflow: ir::Workflow = serde_json::from_slice(ir).map_err(|error| error.to_string())?;
+    if workflow.ir_version > ir::IR_VERSION {
+        return Err(format!(
+            "the definition was compiled by a newer build (IR {}, this build reads {})",
+            workflow.ir_version,
+            ir::IR_VERSION
+        ));
+    }
+    Program::new(workflow).map_err(|error| error.to_string())
+}

@@ -1,0 +1,81 @@
+//! What one node is made of; shared by its pumps, turns and handles.
+
+use crate::{
+    calls::CallQueue,
+    clock::{Clock, Entropy},
+    committer::Committer,
+    definitions::Definitions,
+    finder::Wake,
+    http::HttpCaller,
+    hub::Hub,
+    metrics::Metrics,
+    options::Options,
+    slots::Slots,
+    tasks::Tasks,
+};
+use async_trait::async_trait;
+use machine::{Data, Fault, Time, expr::Evaluation, fault::Kind};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use store::Store;
+use uuid::Uuid;
+
+/// Evaluates expressions that may not run in this process.
+#[async_trait]
+pub trait Evaluate: Send + Sync + 'static {
+    async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault>;
+}
+
+/// Refuses: for nodes that have no sandbox.
+pub struct NoSandbox;
+
+#[async_trait]
+impl Evaluate for NoSandbox {
+    async fn evaluate(&self, _: Evaluation) -> Result<Data, Fault> {
+        Err(Fault::new(Kind::Expression, "this expression needs the sandbox, which this node does not have"))
+    }
+}
+
+pub(crate) struct Engine {
+    pub(crate) node: Uuid,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) evaluator: Arc<dyn Evaluate>,
+    pub(crate) options: Options,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) committer: Committer,
+    pub(crate) definitions: Definitions,
+    pub(crate) slots: Slots,
+    pub(crate) calls: CallQueue,
+    pub(crate) http: HttpCaller,
+    pub(crate) wake: Wake,
+    pub(crate) hub: Hub,
+    pub(crate) metrics: Metrics,
+    pub(crate) fenced: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Another node took over: nothing this node does will land any more.
+    pub(crate) fn fence(&self) {
+        if !self.fenced.swap(true, Ordering::Relaxed) {
+            tracing::error!(node = %self.node, "this node was taken over; it stops");
+        }
+        self.tasks.stopping.cancel();
+    }
+
+    /// False once new work is refused.
+    pub(crate) fn is_accepting(&self) -> bool {
+        !self.is_stopping()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.tasks.stopping.is_cancelled()
+    }
+}

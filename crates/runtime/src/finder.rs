@@ -1,0 +1,205 @@
+//! Finds work that is not born on this node: due timers, put-back calls and signals, and what others left behind.
+//!
+//! It sleeps until the next due time it knows of and is woken early when something sooner is born. The slow,
+//! jittered re-scan catches whatever a lost wake left behind; everything it finds passes the same guards.
+
+use crate::{
+    calls,
+    dead_letters::{self, Reason},
+    engine::Engine,
+    slots,
+    turn::{Source, Work},
+};
+use machine::{
+    Command, Time,
+    command::{SignalEnvelope, SignalType},
+    time::Span,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+use store::{
+    Write,
+    rows::{Claimed, SignalRow, TimerRow},
+};
+use tokio::sync::{Notify, Semaphore};
+
+/// How long the finder waits when there is work but no room for it.
+const NO_ROOM_WAIT: Span = Span::from_millis(20);
+
+/// How the rest of the node tells the finder that something becomes due.
+pub(crate) struct Wake {
+    next: AtomicI64,
+    sooner: Notify,
+    pub(crate) outbox: Notify,
+}
+
+impl Wake {
+    pub(crate) fn new() -> Wake {
+        Wake { next: AtomicI64::new(i64::MAX), sooner: Notify::new(), outbox: Notify::new() }
+    }
+
+    /// Something becomes due at `time`.
+    pub(crate) fn at(&self, time: Time) {
+        if self.next.fetch_min(time.0, Ordering::SeqCst) > time.0 {
+            self.sooner.notify_one();
+        }
+    }
+
+    pub(crate) fn outbox(&self) {
+        self.outbox.notify_one();
+    }
+}
+
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let room = Arc::new(Semaphore::new(engine.options.turns_in_flight_max));
+    let mut rescan_at = engine.now();
+    let stopping = engine.tasks.stopping.clone();
+    while !stopping.is_cancelled() {
+        let until = Time(engine.wake.next.load(Ordering::SeqCst)).min(rescan_at);
+        if engine.now() < until {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = engine.wake.sooner.notified() => {}
+                () = engine.clock.sleep_until(until) => {}
+            }
+            continue;
+        }
+        if engine.now() >= rescan_at {
+            rescan_at = match engine.options.rescan {
+                // Jitter keeps nodes from scanning together.
+                Some(period) => engine.now().after(Span((period.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64)),
+                None => Time(i64::MAX),
+            };
+            engine.wake.outbox();
+        }
+        engine.wake.next.store(i64::MAX, Ordering::SeqCst);
+        let found = match find(&engine, &room).await {
+            Ok(found) => found,
+            Err(store::Error::Fenced) => return engine.fence(),
+            Err(error) => {
+                tracing::warn!(%error, "looking for work failed");
+                engine.wake.at(engine.now().after(Span::from_millis(500)));
+                continue;
+            }
+        };
+        if let Ok(Some(next)) = engine.store.next_due().await {
+            let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
+            engine.wake.at(next.max(floor));
+        }
+    }
+}
+
+/// Claims what is due, as far as there is room. Answers how many rows it took.
+async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, store::Error> {
+    let mut found = 0;
+    let limit = |room: usize| room.min(engine.options.claim_max);
+    let timers = limit(room.available_permits());
+    if timers > 0 {
+        for claimed in engine.store.claim_timers(engine.node, engine.now(), timers).await? {
+            found += 1;
+            deliver_timer(engine, claimed, room).await;
+        }
+    }
+    let signals = limit(room.available_permits());
+    if signals > 0 {
+        for claimed in engine.store.claim_signals(engine.node, engine.now(), signals).await? {
+            found += 1;
+            let permit = room.clone().acquire_owned().await.ok();
+            deliver_signal(engine, claimed, permit).await;
+        }
+    }
+    let calls = engine.store.claim_calls(engine.node, engine.now(), engine.options.claim_max).await?;
+    let mut unclaimed = Vec::new();
+    for Claimed { tenant, row } in calls {
+        match engine.calls.reserve(&tenant) {
+            Some(reservation) => {
+                found += 1;
+                engine.calls.push(tenant, row, reservation);
+            }
+            None => unclaimed.push((tenant, row)),
+        }
+    }
+    put_back(engine, unclaimed).await;
+    calls::pump(engine);
+    Ok(found)
+}
+
+/// Calls of a tenant that has no room go back to the backlog, a little later.
+async fn put_back(engine: &Arc<Engine>, calls: Vec<(machine::TenantId, store::rows::CallRow)>) {
+    for (tenant, row) in calls {
+        let visible_at = engine.now().after(NO_ROOM_WAIT);
+        let write = Write::RetryCall {
+            instance: row.instance,
+            token: row.token,
+            visible_at,
+            attempt: row.attempt,
+            last_error: row.last_error,
+        };
+        let _ = engine.committer.commit(store::Commit { tenant, writes: vec![write] }).await;
+        engine.wake.at(visible_at);
+    }
+}
+
+async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &Arc<Semaphore>) {
+    let Claimed { tenant, row } = claimed;
+    let permit = room.clone().acquire_owned().await.ok();
+    let work = Work {
+        tenant,
+        instance: row.instance,
+        command: Command::Timer { token: row.token },
+        guards: vec![Write::ConsumeTimer { instance: row.instance, token: row.token }],
+        source: Source::Timer(Box::new(row)),
+        also: vec![],
+        reply: None,
+        permit,
+    };
+    slots::submit(engine, work);
+}
+
+/// Tells the instance what the signal's envelope says; an envelope nobody can read becomes a dead letter.
+pub(crate) async fn deliver_signal(
+    engine: &Arc<Engine>,
+    claimed: Claimed<SignalRow>,
+    permit: Option<tokio::sync::OwnedSemaphorePermit>,
+) {
+    let Claimed { tenant, row } = claimed;
+    let command = read_envelope(&row.envelope);
+    let work = Work {
+        tenant,
+        instance: row.instance,
+        command: command.clone().unwrap_or(Command::Pause),
+        guards: vec![Write::ConsumeSignal { id: row.id }],
+        source: Source::Signal(Box::new(row)),
+        also: vec![],
+        reply: None,
+        permit,
+    };
+    match command {
+        Ok(_) => slots::submit(engine, work),
+        Err(detail) => dead_letters::bury(engine, &work, Reason::Deserialization, &detail).await,
+    }
+}
+
+fn read_envelope(bytes: &[u8]) -> Result<Command, String> {
+    let envelope: SignalEnvelope = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let token = || -> Result<u64, String> {
+        let text = envelope.waiting_token.as_deref().unwrap_or_default();
+        text.parse().map_err(|_| format!("waitingToken {text:?} is not a token"))
+    };
+    match envelope.signal_type {
+        SignalType::InternalContinue => Ok(Command::Continue { token: token()? }),
+        SignalType::TimerDue | SignalType::RetryDue => Ok(Command::Timer { token: token()? }),
+        SignalType::TaskCompleted => Ok(Command::TaskDone {
+            token: token()?,
+            result: envelope.payload.get("result").unwrap_or_default(),
+        }),
+        SignalType::ExternalSignal => {
+            let event = envelope.payload.get("event").ok_or("payload has no event")?;
+            Ok(Command::Signal { id: envelope.signal_id, event })
+        }
+        SignalType::SubWorkflowCompleted => Err("no sub-workflow waits in this build".to_owned()),
+    }
+}

@@ -1,0 +1,153 @@
+//! HTTP calls of `call: http` steps.
+//!
+//! One attempt per call row: a failure raises `communication` with the answer's status, and the definition's own
+//! try/retry decides what happens. The call's stable key travels as `Idempotency-Key`.
+
+use crate::{calls::Attempted, options::Options};
+use futures_util::StreamExt;
+use machine::{
+    Data, Fault,
+    command::{Call, HttpRequest},
+    fault::Kind,
+    ir::HttpOutput,
+};
+use std::time::Duration;
+
+pub(crate) struct HttpCaller {
+    plain: Option<reqwest::Client>,
+    following: Option<reqwest::Client>,
+    answer_bytes_max: usize,
+}
+
+impl HttpCaller {
+    pub(crate) fn new(options: &Options) -> HttpCaller {
+        let limit = Duration::from_micros(options.http_timeout.0.max(0) as u64);
+        let build = |redirects| {
+            reqwest::Client::builder().timeout(limit).redirect(redirects).no_proxy().build().ok()
+        };
+        HttpCaller {
+            plain: build(reqwest::redirect::Policy::none()),
+            following: build(reqwest::redirect::Policy::limited(5)),
+            answer_bytes_max: options.answer_bytes_max,
+        }
+    }
+
+    pub(crate) async fn call(&self, call: &Call) -> Attempted {
+        match self.attempt(call).await {
+            Ok(data) => Attempted::Done(data),
+            Err(fault) => Attempted::Failed { fault, exhausted: false },
+        }
+    }
+
+    async fn attempt(&self, call: &Call) -> Result<Data, Fault> {
+        let request: HttpRequest = serde_json::from_value(call.input.to_json())
+            .map_err(|error| Fault::new(Kind::Configuration, format!("not an HTTP request: {error}")))?;
+        let client = if request.redirect { &self.following } else { &self.plain };
+        let client = client
+            .as_ref()
+            .ok_or_else(|| Fault::new(Kind::Configuration, "this node has no HTTP client".to_owned()))?;
+        let response = self.send(client, call, &request).await?;
+        let status = response.status();
+        let headers: Vec<(String, Data)> = response
+            .headers()
+            .iter()
+            .map(|(name, value)| {
+                (name.as_str().to_owned(), Data::text(String::from_utf8_lossy(value.as_bytes())))
+            })
+            .collect();
+        let json = response
+            .headers()
+            .get(reqwest::header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|kind| kind.contains("json"));
+        let body = self.read(response).await?;
+        if !(status.is_success() || request.redirect && status.is_redirection()) {
+            let mut fault = Fault::new(
+                Kind::Communication,
+                format!("{} {} answered {status}", request.method, request.url),
+            );
+            fault.status = status.as_u16();
+            return Err(fault);
+        }
+        let content = match json {
+            true if body.is_empty() => Data::NULL,
+            true => Data::parse(&body).map_err(|error| {
+                Fault::new(Kind::Communication, format!("the answer is not acceptable JSON: {error}"))
+            })?,
+            false => Data::text(String::from_utf8_lossy(&body)),
+        };
+        Ok(match request.output {
+            HttpOutput::Content => content,
+            HttpOutput::Raw => Data::text(String::from_utf8_lossy(&body)),
+            HttpOutput::Response => Data::map([
+                ("request".to_owned(), request_data(&request)),
+                ("statusCode".to_owned(), Data::int(i64::from(status.as_u16()))),
+                ("headers".to_owned(), Data::map(headers)),
+                ("content".to_owned(), content),
+            ]),
+        })
+    }
+
+    async fn send(
+        &self,
+        client: &reqwest::Client,
+        call: &Call,
+        request: &HttpRequest,
+    ) -> Result<reqwest::Response, Fault> {
+        let bad = |detail: String| Fault::new(Kind::Configuration, detail);
+        let method = reqwest::Method::from_bytes(request.method.as_bytes())
+            .map_err(|_| bad(format!("{:?} is not an HTTP method", request.method)))?;
+        let url = reqwest::Url::parse(&request.url)
+            .map_err(|error| bad(format!("{:?} is not a URL: {error}", request.url)))?;
+        let mut builder = client.request(method, url).header("idempotency-key", &call.key);
+        if let Some(traceparent) = &call.trace.traceparent {
+            builder = builder.header("traceparent", traceparent);
+        }
+        for (name, value) in &request.headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(body) = &request.body {
+            builder = builder.header("content-type", "application/json").body(body.to_bytes());
+        }
+        builder.send().await.map_err(|error| {
+            let kind = if error.is_timeout() { Kind::Timeout } else { Kind::Communication };
+            Fault::new(kind, format!("{} {}: {}", request.method, request.url, root_cause(&error)))
+        })
+    }
+
+    async fn read(&self, response: reqwest::Response) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| Fault::new(Kind::Communication, root_cause(&error)))?;
+            if body.len() + chunk.len() > self.answer_bytes_max {
+                let detail = format!("the answer is larger than {} bytes", self.answer_bytes_max);
+                return Err(Fault::new(Kind::Communication, detail));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+fn request_data(request: &HttpRequest) -> Data {
+    let headers = request
+        .headers
+        .iter()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case("authorization"))
+        .map(|(name, value)| (name.clone(), Data::text(value.as_str())));
+    Data::map([
+        ("method".to_owned(), Data::text(request.method.as_str())),
+        ("uri".to_owned(), Data::text(request.url.as_str())),
+        ("headers".to_owned(), Data::map(headers)),
+    ])
+}
+
+/// The innermost reason: the outer ones repeat the URL.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut current = error;
+    while let Some(source) = current.source() {
+        current = source;
+    }
+    current.to_string()
+}

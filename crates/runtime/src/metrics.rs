@@ -1,0 +1,73 @@
+//! Counters of one node since its start.
+
+use crate::handle::Metric;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Per-tenant counts of what happened to messages (calls, signals, timers).
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) instances_started: AtomicU64,
+    pub(crate) instances_ended: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    /// Commands that changed nothing: late timers, duplicate signals.
+    pub(crate) stale: AtomicU64,
+    messages: Mutex<BTreeMap<(String, String, &'static str), (u64, u64)>>,
+}
+
+impl Metrics {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one message: `outcome` is `processed`, `retried` or `dead-lettered`.
+    pub(crate) fn message(&self, tenant: &str, target: &str, outcome: &'static str, micros: u64) {
+        let mut messages = self.messages.lock();
+        let entry = messages.entry((tenant.to_owned(), target.to_owned(), outcome)).or_default();
+        entry.0 += 1;
+        entry.1 += micros;
+    }
+
+    pub(crate) fn read(&self) -> Vec<Metric> {
+        let plain = [
+            ("windlass_instances_started_total", "instances started", &self.instances_started),
+            ("windlass_instances_ended_total", "instances that came to an end", &self.instances_ended),
+            ("windlass_commits_total", "commits made durable", &self.commits),
+            ("windlass_conflicts_total", "commits that lost to another", &self.conflicts),
+            ("windlass_stale_total", "late or duplicate commands that changed nothing", &self.stale),
+        ];
+        let mut all: Vec<Metric> = plain
+            .into_iter()
+            .map(|(name, help, counter)| Metric {
+                name,
+                help,
+                kind: "counter",
+                labels: vec![],
+                value: counter.load(Ordering::Relaxed) as f64,
+            })
+            .collect();
+        for ((tenant, target, outcome), (count, micros)) in self.messages.lock().iter() {
+            let labels =
+                vec![("tenant", tenant.clone()), ("target", target.clone()), ("outcome", outcome.to_string())];
+            all.push(Metric {
+                name: "windlass_messages_total",
+                help: "calls handled, by tenant, target and outcome",
+                kind: "counter",
+                labels: labels.clone(),
+                value: *count as f64,
+            });
+            all.push(Metric {
+                name: "windlass_messages_seconds_total",
+                help: "time spent handling calls",
+                kind: "counter",
+                labels,
+                value: *micros as f64 / 1e6,
+            });
+        }
+        all
+    }
+}

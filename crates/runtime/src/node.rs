@@ -1,0 +1,166 @@
+//! One process start: a fresh id, a lease, the pumps, and a graceful stop.
+
+use crate::{
+    Handle,
+    calls::CallQueue,
+    clock::{Clock, Dice, Entropy, SystemClock},
+    committer::{Committer, Pipeline},
+    definitions::Definitions,
+    engine::{Engine, Evaluate, NoSandbox},
+    finder::{self, Wake},
+    http::HttpCaller,
+    hub::Hub,
+    metrics::Metrics,
+    options::Options,
+    outbox::{self, NoBus, Publish},
+    slots::Slots,
+    tasks::Tasks,
+};
+use machine::Time;
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use store::Store;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use worker::Declaration;
+
+/// What a node is built from. `Parts::new` gives the real clock, real chance, no workers, no sandbox, no bus.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub evaluator: Arc<dyn Evaluate>,
+    pub bus: Arc<dyn Publish>,
+    pub workers: Vec<Declaration>,
+    pub options: Options,
+    /// This is the only process on the store: whatever other nodes left is taken over at once.
+    pub sole: bool,
+    /// Drops the whole node at once when cancelled, as a crash would.
+    pub crash: Option<CancellationToken>,
+}
+
+impl Parts {
+    pub fn new(store: Arc<dyn Store>) -> Parts {
+        Parts {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(Dice::from_os()),
+            evaluator: Arc::new(NoSandbox),
+            bus: Arc::new(NoBus),
+            workers: Vec::new(),
+            options: Options::default(),
+            sole: false,
+            crash: None,
+        }
+    }
+}
+
+/// A running node.
+pub struct Node {
+    engine: Arc<Engine>,
+}
+
+impl Node {
+    /// Joins, takes over what ended nodes left, and starts the pumps.
+    pub async fn start(parts: Parts) -> store::Result<Node> {
+        let Parts { store, clock, entropy, evaluator, bus, workers, options, sole, crash } = parts;
+        let now = clock.now();
+        let node = entropy.id(now);
+        store.join(node, now, options.lease.as_millis()).await?;
+        let until = if sole { Time(i64::MAX) } else { now };
+        let left = store.take_over(node, until).await?;
+        if left > 0 {
+            tracing::info!(rows = left, "took over work left behind");
+        }
+        let tasks = Arc::new(Tasks::new(crash));
+        let pipeline = Pipeline {
+            store: store.clone(),
+            node,
+            batch_max: options.batch_max,
+            batches_in_flight_max: options.batches_in_flight_max,
+            commits_queued_max: options.commits_queued_max,
+        };
+        let engine = Arc::new(Engine {
+            node,
+            committer: Committer::start(&tasks, pipeline),
+            definitions: Definitions::new(store.clone()),
+            slots: Slots::new(),
+            calls: CallQueue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, workers),
+            http: HttpCaller::new(&options),
+            wake: Wake::new(),
+            hub: Hub::new(),
+            metrics: Metrics::default(),
+            fenced: AtomicBool::new(false),
+            store,
+            clock,
+            entropy,
+            evaluator,
+            options,
+            tasks,
+        });
+        let tasks = &engine.tasks;
+        tasks.spawn(finder::run(engine.clone()));
+        tasks.spawn(outbox::run(engine.clone(), bus));
+        tasks.spawn(keep_lease(engine.clone(), sole));
+        Ok(Node { engine })
+    }
+
+    pub fn id(&self) -> Uuid {
+        self.engine.node
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.engine.clone())
+    }
+
+    /// Stops claiming, lets what is in flight finish within the grace time, gives the rest back.
+    pub async fn stop(self) {
+        self.engine.tasks.stopping.cancel();
+        let grace = Duration::from_micros(self.engine.options.stop_grace.0.max(0) as u64);
+        let drained = self.engine.calls.idle(grace).await;
+        if !drained {
+            tracing::warn!("work in flight did not finish in time; it will be done again elsewhere");
+        }
+        if let Err(error) = self.engine.store.leave(self.engine.node).await {
+            tracing::warn!(%error, "leaving the store failed");
+        }
+    }
+
+    /// Returns when the node must stop because another took it over.
+    pub async fn fenced(&self) {
+        self.engine.tasks.stopping.cancelled().await;
+    }
+}
+
+/// Renews the lease every third of it and takes over nodes whose lease ended.
+async fn keep_lease(engine: Arc<Engine>, sole: bool) {
+    let stopping = engine.tasks.stopping.clone();
+    let period = machine::time::Span(engine.options.lease.0 / 3);
+    loop {
+        let until = engine.now().after(period);
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return,
+            () = engine.clock.sleep_until(until) => {}
+        }
+        match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
+            Ok(()) => {}
+            Err(store::Error::Fenced) => return engine.fence(),
+            Err(error) => tracing::warn!(%error, "lease not renewed"),
+        }
+        if sole {
+            continue;
+        }
+        match engine.store.take_over(engine.node, engine.now()).await {
+            Ok(0) => {}
+            Ok(rows) => {
+                tracing::info!(rows, "took over work left behind");
+                engine.wake.at(engine.now());
+            }
+            Err(store::Error::Fenced) => return engine.fence(),
+            Err(error) => tracing::warn!(%error, "take-over failed"),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The outbox pump: hands committed events on, in order, and forgets them once they are taken.
+
+use crate::engine::Engine;
+use async_trait::async_trait;
+use machine::{TenantId, time::Span};
+use std::sync::Arc;
+use store::{Commit, Write, rows::OutboxRow};
+
+/// Where events go. At least once: an event may come again after a crash, with the same id.
+#[async_trait]
+pub trait Publish: Send + Sync + 'static {
+    async fn publish(&self, tenant: &TenantId, event: &OutboxRow) -> Result<(), String>;
+}
+
+/// Takes everything and does nothing: there is no bus.
+pub struct NoBus;
+
+#[async_trait]
+impl Publish for NoBus {
+    async fn publish(&self, _: &TenantId, _: &OutboxRow) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Rows handed on at a time.
+const OUTBOX_MAX: usize = 256;
+
+pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
+    let stopping = engine.tasks.stopping.clone();
+    let mut patience = Span::from_millis(50);
+    loop {
+        match hand_on(&engine, bus.as_ref()).await {
+            Ok(full) => {
+                patience = Span::from_millis(50);
+                if full {
+                    continue;
+                }
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => return,
+                    () = engine.wake.outbox.notified() => {}
+                }
+            }
+            Err(detail) => {
+                tracing::warn!(detail, "outbox waits");
+                let until = engine.now().after(patience);
+                patience = Span((patience.0 * 2).min(30_000_000));
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => return,
+                    () = engine.clock.sleep_until(until) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Hands one page on. `true` if there may be more.
+async fn hand_on(engine: &Arc<Engine>, bus: &dyn Publish) -> Result<bool, String> {
+    let rows = engine.store.outbox(OUTBOX_MAX).await.map_err(|error| error.to_string())?;
+    let full = rows.len() == OUTBOX_MAX;
+    let mut sent: Vec<(TenantId, Vec<uuid::Uuid>)> = Vec::new();
+    let mut failure = None;
+    for claimed in rows {
+        if let Err(detail) = bus.publish(&claimed.tenant, &claimed.row).await {
+            failure = Some(detail);
+            break;
+        }
+        match sent.iter_mut().find(|(tenant, _)| *tenant == claimed.tenant) {
+            Some((_, ids)) => ids.push(claimed.row.id),
+            None => sent.push((claimed.tenant, vec![claimed.row.id])),
+        }
+    }
+    for (tenant, ids) in sent {
+        let commit = Commit { tenant, writes: vec![Write::OutboxSent { ids }] };
+        engine.committer.commit(commit).await.map_err(|error| error.to_string())?;
+    }
+    match failure {
+        Some(detail) => Err(detail),
+        None => Ok(full),
+    }
+}

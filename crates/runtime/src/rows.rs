@@ -1,0 +1,339 @@
+//! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
+
+use crate::{calls::Reservation, engine::Engine, slots, turn};
+use machine::{
+    Command, Decision, Effect, Program, State, Subject, TenantId, Time,
+    command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
+    id,
+    snapshot::{self, SCHEMA_VERSION},
+    state::Status,
+};
+use std::sync::Arc;
+use store::{Write, rows::*};
+use uuid::Uuid;
+
+/// One decision about to be written.
+pub(crate) struct Change<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) subject: &'a Subject,
+    pub(crate) program: &'a Program,
+    /// `None` for a start.
+    pub(crate) before: Option<(&'a State, i64)>,
+    pub(crate) decision: &'a Decision,
+    pub(crate) signal: Option<Uuid>,
+    pub(crate) now: Time,
+}
+
+/// Rows of this commit that this node will work on itself.
+#[derive(Default)]
+pub(crate) struct Born {
+    pub(crate) state_json: Vec<u8>,
+    calls: Vec<(CallRow, Reservation)>,
+    continues: Vec<SignalRow>,
+    tasks: Vec<(Uuid, &'static str, i64)>,
+    /// Due time of the earliest timer.
+    timer: Option<Time>,
+    /// Rows were left to the backlog because the queue is full.
+    backlog: bool,
+    emitted: bool,
+}
+
+impl Change<'_> {
+    pub(crate) async fn write(&self, writes: &mut Vec<Write>) -> Result<Born, store::Error> {
+        let version = self.before.map_or(1, |(_, version)| version + 1);
+        let shot = snapshot::write(self.program, &self.decision.state);
+        let mut born = Born { state_json: shot.json.clone(), ..Born::default() };
+        let state = Box::new(self.state_row(version, shot));
+        match self.before {
+            None => writes.push(Write::CreateInstance { instance: Box::new(self.instance_row()), state }),
+            Some((before, _)) => {
+                writes.push(Write::UpdateState(state));
+                writes.extend(self.projection(before));
+            }
+        }
+        let events = serde_json::to_vec(&self.decision.events).expect("events are plain JSON");
+        let instance = self.subject.instance;
+        writes.push(Write::History(HistoryRow { instance, version, at: self.now, events }));
+        for effect in &self.decision.effects {
+            self.effect(effect, version, writes, &mut born).await?;
+        }
+        Ok(born)
+    }
+
+    async fn effect(
+        &self,
+        effect: &Effect,
+        version: i64,
+        writes: &mut Vec<Write>,
+        born: &mut Born,
+    ) -> Result<(), store::Error> {
+        let instance = self.subject.instance;
+        match effect {
+            Effect::Call(call) => writes.push(self.call(call, born)),
+            Effect::Timer { token, due_at, signal_type } => {
+                born.timer = Some(born.timer.map_or(*due_at, |due| due.min(*due_at)));
+                let envelope = self.envelope(*signal_type, *token, version, Some(*due_at));
+                writes.push(Write::Timer(TimerRow {
+                    instance,
+                    token: *token,
+                    due_at: *due_at,
+                    envelope: to_json(&envelope),
+                    attempt: 0,
+                    owner: None,
+                }));
+            }
+            Effect::Continue { token } => {
+                let envelope = self.envelope(SignalType::InternalContinue, *token, version, None);
+                let row = SignalRow {
+                    id: envelope.signal_id,
+                    instance,
+                    signal_type: "InternalContinue".to_owned(),
+                    envelope: to_json(&envelope),
+                    created_at: self.now,
+                    visible_at: self.now,
+                    attempt: 0,
+                    owner: Some(self.engine.node),
+                };
+                born.continues.push(row.clone());
+                writes.push(Write::Signal(row));
+            }
+            Effect::Task(task) => self.task(task, writes, born),
+            Effect::Emit { id, event } => {
+                born.emitted = true;
+                writes.push(Write::Outbox(OutboxRow {
+                    id: *id,
+                    key: id::show(id::Kind::Instance, instance),
+                    event_type: event.get("type").and_then(|t| t.as_str().map(str::to_owned)).unwrap_or_default(),
+                    event: event.to_bytes(),
+                    created_at: self.now,
+                }));
+            }
+            Effect::DropCall { token } => writes.push(Write::DropCall { instance, token: *token }),
+            Effect::DropTimer { token } => writes.push(Write::DropTimer { instance, token: *token }),
+            Effect::CancelTask { token } => self.cancel_task(*token, writes, born).await?,
+        }
+        Ok(())
+    }
+
+    /// A call this node has room for is born claimed: it goes straight to the queue in memory.
+    fn call(&self, call: &machine::command::Call, born: &mut Born) -> Write {
+        let reservation = self.engine.calls.reserve(&self.subject.tenant);
+        let row = CallRow {
+            instance: self.subject.instance,
+            token: call.token,
+            target: call.target.clone(),
+            envelope: to_json(call),
+            created_at: self.now,
+            visible_at: self.now,
+            attempt: 1,
+            last_error: None,
+            owner: reservation.is_some().then_some(self.engine.node),
+        };
+        match reservation {
+            Some(reservation) => born.calls.push((row.clone(), reservation)),
+            None => born.backlog = true,
+        }
+        Write::Call(row)
+    }
+
+    fn task(&self, task: &Task, writes: &mut Vec<Write>, born: &mut Born) {
+        let claimed = task.assignee.is_some();
+        born.tasks.push((task.id, if claimed { "claimed" } else { "open" }, 1));
+        writes.push(Write::CreateTask(Box::new(TaskRow {
+            id: task.id,
+            instance: self.subject.instance,
+            token: task.token,
+            step: task.step.clone(),
+            title: task.title.clone(),
+            status: if claimed { "claimed" } else { "open" }.to_owned(),
+            assignee: task.assignee.clone(),
+            candidate_users: to_json(&task.candidate_users),
+            candidate_groups: to_json(&task.candidate_groups),
+            payload: task.payload.to_bytes(),
+            form: task.form.as_ref().map(machine::Data::to_bytes),
+            result: None,
+            priority: task.priority,
+            due_at: task.due_at,
+            version: 1,
+            created_at: self.now,
+            updated_at: self.now,
+            ended_at: None,
+        })));
+        writes.push(Write::TaskEvent(TaskEventRow {
+            task: task.id,
+            sequence: 1,
+            kind: "created".to_owned(),
+            actor: "workflow".to_owned(),
+            at: self.now,
+            detail: b"{}".to_vec(),
+        }));
+    }
+
+    async fn cancel_task(&self, token: u64, writes: &mut Vec<Write>, born: &mut Born) -> Result<(), store::Error> {
+        let task_id = id::derive(self.subject.instance, token);
+        let Some(mut task) = self.engine.store.task(&self.subject.tenant, task_id).await? else { return Ok(()) };
+        if task.ended_at.is_some() {
+            return Ok(());
+        }
+        let expected_version = task.version;
+        task.version += 1;
+        task.status = "cancelled".to_owned();
+        task.updated_at = self.now;
+        task.ended_at = Some(self.now);
+        born.tasks.push((task_id, "cancelled", task.version));
+        writes.push(Write::TaskEvent(TaskEventRow {
+            task: task_id,
+            sequence: task.version,
+            kind: "cancelled".to_owned(),
+            actor: "workflow".to_owned(),
+            at: self.now,
+            detail: b"{}".to_vec(),
+        }));
+        writes.push(Write::UpdateTask { task: Box::new(task), expected_version });
+        Ok(())
+    }
+
+    fn envelope(&self, signal_type: SignalType, token: u64, version: i64, due: Option<Time>) -> SignalEnvelope {
+        SignalEnvelope {
+            signal_id: id::derive(self.subject.instance, token),
+            workflow_instance_id: self.subject.instance,
+            runtime_provider: RUNTIME_PROVIDER.to_owned(),
+            signal_type,
+            expected_version: version,
+            waiting_token: Some(token.to_string()),
+            occurred_at_utc: self.now.rfc3339(),
+            due_at_utc: due.map(Time::rfc3339),
+            payload: machine::Data::object(),
+            tenant_id: Some(self.subject.tenant.to_string()),
+            trace_id: self.decision.state.trace.traceparent.clone(),
+            correlation_id: self.decision.state.trace.correlation_id.clone(),
+        }
+    }
+
+    fn state_row(&self, version: i64, shot: snapshot::Snapshot) -> StateRow {
+        let state = &self.decision.state;
+        let shown = state.shown_wait();
+        let task = shown.filter(|wait| wait.kind == machine::state::WaitKind::TaskCompletion);
+        StateRow {
+            instance: self.subject.instance,
+            expected_version: version - 1,
+            state_version: version,
+            snapshot_schema_version: SCHEMA_VERSION,
+            runtime_status: state.runtime_status().to_owned(),
+            waiting_until: shown.and_then(|wait| wait.until),
+            waiting_kind: shot.waiting.as_ref().map(|waiting| waiting.kind.clone()),
+            waiting_token: shot.waiting.map(|waiting| waiting.token),
+            active_task_id: task.map(|wait| id::derive(self.subject.instance, wait.token)),
+            resume_pointer_json: shot.resume.as_ref().map(to_json),
+            last_signal_id: self.signal,
+            last_error_code: state.error.as_ref().map(|fault| fault.error_type.clone()),
+            last_error_json: state.error.as_ref().map(to_json),
+            last_executed_by: self.engine.node,
+            last_executed_on: self.now,
+            state_json: shot.json,
+        }
+    }
+
+    fn instance_row(&self) -> InstanceRow {
+        let state = &self.decision.state;
+        let ir = &self.program.ir;
+        InstanceRow {
+            id: self.subject.instance,
+            namespace: ir.namespace.clone(),
+            name: ir.name.clone(),
+            version: ir.version.clone(),
+            business_key: state.business.as_ref().map(|business| business.key.clone()),
+            business_parts: state.business.as_ref().map(|business| business.parts.to_bytes()),
+            status: state.status_word().to_owned(),
+            input: state.input.to_bytes(),
+            output: state.output.as_ref().map(machine::Data::to_bytes),
+            error: state.error.as_ref().map(to_json),
+            context: (!state.context.is_null()).then(|| state.context.to_bytes()),
+            traceparent: state.trace.traceparent.clone(),
+            correlation_id: state.trace.correlation_id.clone(),
+            created_at: self.now,
+            updated_at: self.now,
+            ended_at: state.status.is_ended().then_some(self.now),
+        }
+    }
+
+    /// The projection's change, if people would see a difference.
+    fn projection(&self, before: &State) -> Option<Write> {
+        let state = &self.decision.state;
+        let context = (state.context != before.context).then(|| state.context.to_bytes());
+        let reopened = before.status == Status::Faulted && !state.status.is_ended();
+        if state.status_word() == before.status_word() && context.is_none() && !state.status.is_ended() {
+            return None;
+        }
+        Some(Write::UpdateInstance(Box::new(InstanceChange {
+            id: self.subject.instance,
+            status: state.status_word().to_owned(),
+            output: state.output.as_ref().map(machine::Data::to_bytes),
+            error: match &state.error {
+                Some(fault) => Some(Some(to_json(fault))),
+                None => reopened.then_some(None),
+            },
+            context,
+            updated_at: self.now,
+            ended_at: match state.status.is_ended() {
+                true => Some(Some(self.now)),
+                false => reopened.then_some(None),
+            },
+        })))
+    }
+}
+
+impl Born {
+    /// The commit is durable: this node's own rows go to their pumps without a claim.
+    pub(crate) fn dispatch(self, engine: &Arc<Engine>, tenant: &TenantId) {
+        let now = engine.now();
+        for (row, reservation) in self.calls {
+            engine.calls.push(tenant.clone(), row, reservation);
+        }
+        crate::calls::pump(engine);
+        for row in self.continues {
+            let token = continue_token(&row);
+            slots::submit(
+                engine,
+                turn::Work {
+                    tenant: tenant.clone(),
+                    instance: row.instance,
+                    command: Command::Continue { token },
+                    guards: vec![Write::ConsumeSignal { id: row.id }],
+                    source: turn::Source::Signal(Box::new(row)),
+                    also: vec![],
+                    reply: None,
+                    permit: None,
+                },
+            );
+        }
+        for (task, status, version) in self.tasks {
+            engine.hub.changed(tenant, "task", task, status, version, now);
+        }
+        if let Some(due) = self.timer {
+            engine.wake.at(due);
+        }
+        if self.backlog {
+            engine.wake.at(now);
+        }
+        if self.emitted {
+            engine.wake.outbox();
+        }
+    }
+
+    /// The commit did not land: room kept for its calls is free again.
+    pub(crate) fn abandon(self, _engine: &Engine) {
+        drop(self.calls);
+    }
+}
+
+fn continue_token(row: &SignalRow) -> u64 {
+    serde_json::from_slice::<SignalEnvelope>(&row.envelope)
+        .ok()
+        .and_then(|envelope| envelope.waiting_token?.parse().ok())
+        .unwrap_or(0)
+}
+
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("rows are plain JSON")
+}

@@ -1,0 +1,281 @@
+//! Starts and signals: the commits that come from callers, each with its idempotency record.
+
+use crate::{
+    api::{Refusal, Signal, Start, Started},
+    engine::Engine,
+    finder,
+    metrics::Metrics,
+    refusal, rows,
+    slots::Cached,
+    turn,
+};
+use machine::{
+    Command, Data, Program, Subject, TenantId, Time,
+    command::{ENVELOPE_MAX, RUNTIME_PROVIDER, SignalEnvelope, SignalType, Trace},
+    id,
+    state::BusinessReference,
+    time::Span,
+};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use store::{Commit, Conflict, Outcome, Write, rows::*};
+use uuid::Uuid;
+
+/// What the idempotency records of starts are filed under.
+const START_SCOPE: &str = "start";
+
+pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start) -> Result<Started, Refusal> {
+    if !engine.is_accepting() {
+        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    let hash = request_hash(&start);
+    if let Some(key) = &start.idempotency_key
+        && let Some(answer) = answered_before(engine, tenant, key, &hash).await?
+    {
+        return Ok(answer);
+    }
+    let program = engine.definitions.resolve(tenant, &start.definition).await?;
+    let now = engine.now();
+    let subject = Subject { tenant: tenant.clone(), instance: engine.entropy.id(now) };
+    let command = Command::Start {
+        input: start.input,
+        business: start.business_key.map(|key| BusinessReference { key, parts: Data::object() }),
+        trace: Trace { traceparent: start.traceparent, correlation_id: start.correlation_id },
+    };
+    let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
+    let decision = decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
+    let decision = decision.expect("a start of a fresh instance always decides");
+    let key = start.idempotency_key.as_deref();
+    let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, now };
+    begun.commit().await
+}
+
+/// A decided start on its way into the store.
+struct Begun<'a> {
+    engine: &'a Arc<Engine>,
+    subject: &'a Subject,
+    program: Arc<Program>,
+    decision: machine::Decision,
+    key: Option<&'a str>,
+    hash: &'a [u8],
+    now: Time,
+}
+
+impl Begun<'_> {
+    async fn commit(self) -> Result<Started, Refusal> {
+        let engine = self.engine;
+        let mut writes = Vec::with_capacity(6);
+        if let Some(key) = self.key {
+            writes.push(Write::ClaimKey(InboxRow {
+                scope: START_SCOPE.to_owned(),
+                key: key.to_owned(),
+                request_hash: self.hash.to_vec(),
+                answer: self.subject.instance.as_bytes().to_vec(),
+                created_at: self.now,
+            }));
+        }
+        let change = rows::Change {
+            engine,
+            subject: self.subject,
+            program: &self.program,
+            before: None,
+            decision: &self.decision,
+            signal: None,
+            now: self.now,
+        };
+        let born = change.write(&mut writes).await.map_err(refusal::of_store)?;
+        let commit = Commit { tenant: self.subject.tenant.clone(), writes };
+        let outcome = self.settle(commit).await;
+        match outcome {
+            Ok(Outcome::Committed) => {}
+            other => {
+                born.abandon(engine);
+                return self.not_started(other).await;
+            }
+        }
+        Metrics::add(&engine.metrics.commits);
+        Metrics::add(&engine.metrics.instances_started);
+        let Subject { tenant, instance } = self.subject;
+        turn::after(engine, self.subject, &self.decision.state, 1, self.now);
+        let cached =
+            Cached { version: 1, state: Arc::new(self.decision.state), program: self.program.clone() };
+        engine.slots.keep((tenant.clone(), *instance), cached);
+        born.dispatch(engine, tenant);
+        Ok(Started { id: *instance, replayed: false })
+    }
+
+    /// Commits; an unknown outcome is read back by the instance's id before it is tried again with the same ids.
+    async fn settle(&self, commit: Commit) -> Result<Outcome, store::Error> {
+        let engine = self.engine;
+        let mut patience = Span::from_millis(5);
+        loop {
+            let unknown = match engine.committer.commit(commit.clone()).await {
+                Err(store::Error::Unknown(detail)) => detail,
+                other => return other,
+            };
+            loop {
+                match engine.store.instance(&self.subject.tenant, self.subject.instance).await {
+                    Ok(Some(_)) => return Ok(Outcome::Committed),
+                    Ok(None) => break,
+                    Err(_) if engine.is_stopping() => return Err(store::Error::Unavailable(unknown)),
+                    Err(_) => {
+                        engine.clock.sleep_until(engine.now().after(patience)).await;
+                        patience = Span((patience.0 * 2).min(1_000_000));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn not_started(&self, outcome: Result<Outcome, store::Error>) -> Result<Started, Refusal> {
+        let tenant = &self.subject.tenant;
+        match outcome {
+            Ok(Outcome::Conflict(Conflict::Duplicate)) => {
+                let key = self.key.unwrap_or_default();
+                let answer = answered_before(self.engine, tenant, key, self.hash).await?;
+                answer.ok_or_else(|| Refusal::Unavailable("the idempotency record moved; retry".to_owned()))
+            }
+            Ok(Outcome::Conflict(Conflict::Exists)) => {
+                let key = self.decision.state.business.as_ref().map_or("", |business| &business.key);
+                let there =
+                    self.engine.store.instance_by_key(tenant, key).await.map_err(refusal::of_store)?;
+                Err(Refusal::Conflict {
+                    code: "business-key-taken",
+                    detail: format!("an open instance holds the key {key:?}"),
+                    existing: there.map(|view| view.row.id),
+                })
+            }
+            Ok(Outcome::Rejected(detail)) => {
+                Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] })
+            }
+            Ok(other) => Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None }),
+            Err(store::Error::Fenced) => {
+                self.engine.fence();
+                Err(refusal::of_store(store::Error::Fenced))
+            }
+            Err(error) => Err(refusal::of_store(error)),
+        }
+    }
+}
+
+/// What an earlier request with this key was answered; another request under the same key is refused.
+async fn answered_before(
+    engine: &Engine,
+    tenant: &TenantId,
+    key: &str,
+    hash: &[u8],
+) -> Result<Option<Started>, Refusal> {
+    let record = engine.store.inbox(tenant, START_SCOPE, key).await.map_err(refusal::of_store)?;
+    let Some(record) = record else { return Ok(None) };
+    if record.request_hash != hash {
+        return Err(Refusal::KeyReused);
+    }
+    let id = Uuid::from_slice(&record.answer)
+        .map_err(|_| Refusal::Unavailable("the idempotency record is damaged".to_owned()))?;
+    Ok(Some(Started { id, replayed: true }))
+}
+
+fn request_hash(start: &Start) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    let definition = &start.definition;
+    let version = definition.version.as_deref().unwrap_or("");
+    let business_key = start.business_key.as_deref().unwrap_or("");
+    for part in [&definition.namespace, &definition.name, version, business_key] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    if start.idempotency_key.is_some() {
+        hash.update(start.input.to_bytes());
+    }
+    hash.finalize().to_vec()
+}
+
+/// Makes the signal durable, then delivers it from memory.
+pub(crate) async fn signal(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    instance: Uuid,
+    signal: Signal,
+) -> Result<Uuid, Refusal> {
+    let now = engine.now();
+    let signal_id = signal.id.unwrap_or_else(|| engine.entropy.id(now));
+    let event = Data::map([
+        ("specversion".to_owned(), Data::text("1.0")),
+        ("id".to_owned(), Data::text(id::show(id::Kind::Signal, signal_id))),
+        ("source".to_owned(), Data::text("windlass/signals")),
+        ("type".to_owned(), Data::text(signal.name)),
+        ("time".to_owned(), Data::text(now.rfc3339())),
+        ("data".to_owned(), signal.data),
+    ]);
+    let envelope = SignalEnvelope {
+        signal_id,
+        workflow_instance_id: instance,
+        runtime_provider: RUNTIME_PROVIDER.to_owned(),
+        signal_type: SignalType::ExternalSignal,
+        expected_version: 0,
+        waiting_token: None,
+        occurred_at_utc: now.rfc3339(),
+        due_at_utc: None,
+        payload: Data::map([("event".to_owned(), event)]),
+        tenant_id: Some(tenant.to_string()),
+        trace_id: None,
+        correlation_id: None,
+    };
+    let envelope = rows::to_json(&envelope);
+    if envelope.len() > ENVELOPE_MAX {
+        return Err(Refusal::Invalid {
+            code: "signal-too-large",
+            detail: format!("the signal has {} bytes, more than the {ENVELOPE_MAX} allowed", envelope.len()),
+            problems: vec![],
+        });
+    }
+    let row = SignalRow {
+        id: signal_id,
+        instance,
+        signal_type: "ExternalSignal".to_owned(),
+        envelope,
+        created_at: now,
+        visible_at: now,
+        attempt: 0,
+        owner: Some(engine.node),
+    };
+    commit_signal(engine, tenant, row).await?;
+    Ok(signal_id)
+}
+
+async fn commit_signal(engine: &Arc<Engine>, tenant: &TenantId, row: SignalRow) -> Result<(), Refusal> {
+    let scope = format!("signal:{}", row.instance.simple());
+    let key = row.id.simple().to_string();
+    let record = InboxRow {
+        scope: scope.clone(),
+        key: key.clone(),
+        request_hash: Vec::new(),
+        answer: Vec::new(),
+        created_at: row.created_at,
+    };
+    let writes = vec![Write::ClaimKey(record), Write::Signal(row.clone())];
+    let mut patience = Span::from_millis(5);
+    loop {
+        let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
+        match engine.committer.commit(commit).await {
+            Ok(Outcome::Committed) => break,
+            Ok(Outcome::Conflict(_)) => return Ok(()),
+            Ok(Outcome::Rejected(detail)) => {
+                return Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] });
+            }
+            Err(store::Error::Unknown(_)) => match engine.store.inbox(tenant, &scope, &key).await {
+                Ok(Some(_)) => break,
+                Ok(None) => {}
+                Err(error) if engine.is_stopping() => return Err(refusal::of_store(error)),
+                Err(_) => {
+                    engine.clock.sleep_until(engine.now().after(patience)).await;
+                    patience = Span((patience.0 * 2).min(1_000_000));
+                }
+            },
+            Err(error) => return Err(refusal::of_store(error)),
+        }
+    }
+    let claimed = Claimed { tenant: tenant.clone(), row };
+    finder::deliver_signal(engine, claimed, None).await;
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! One turn: load → decide → commit. Everything a command implies lands in one commit with its cause.
+
+use crate::{
+    api::Refusal,
+    dead_letters::{self, Reason},
+    definitions::Missing,
+    engine::Engine,
+    metrics::Metrics,
+    refusal, rows,
+    slots::{self, Cached},
+};
+use machine::{Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, snapshot, time::Span};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+use store::{Commit, Conflict, Outcome, Write};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+/// Something to tell an instance, and what to consume with it.
+pub(crate) struct Work {
+    pub(crate) tenant: TenantId,
+    pub(crate) instance: Uuid,
+    pub(crate) command: Command,
+    pub(crate) source: Source,
+    /// Guards that come before the snapshot: the consumed cause.
+    pub(crate) guards: Vec<Write>,
+    /// Written after it.
+    pub(crate) also: Vec<Write>,
+    pub(crate) reply: Option<oneshot::Sender<Result<Turned, Refusal>>>,
+    /// Held while the work is in flight, so that claims stay within their bound.
+    pub(crate) permit: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+/// Where work came from: decides what happens when it cannot be done.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// A caller waits; it is told.
+    Direct,
+    Signal(Box<store::rows::SignalRow>),
+    Timer(Box<store::rows::TimerRow>),
+    /// `exhausted` if the call failed for good after its last attempt.
+    Call { row: Box<store::rows::CallRow>, exhausted: bool },
+}
+
+/// What a turn came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Turned {
+    /// False if the command changed nothing (late or duplicate).
+    pub(crate) changed: bool,
+    pub(crate) status: &'static str,
+    pub(crate) version: i64,
+}
+
+/// Why a turn could not be finished.
+enum Trouble {
+    /// Somebody else moved the instance: load again.
+    Lost,
+    /// The cause is gone: nothing left to do.
+    Gone,
+    /// A guard other than cause and version did not hold.
+    Refused(Refusal),
+    NoInstance,
+    Broken(Reason, String),
+    /// The store refused these rows or deciding panicked: try a few times, then dead-letter.
+    Poison(String),
+    Store(store::Error),
+}
+
+/// Takes the turn and answers the state to keep for the next one.
+pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Cached>) -> Option<Cached> {
+    let mut cached = cached;
+    let mut patience = Span::from_millis(5);
+    loop {
+        match attempt(engine, &work, cached.take()).await {
+            Ok((turned, cached)) => {
+                if !turned.changed {
+                    Metrics::add(&engine.metrics.stale);
+                }
+                answer(&mut work, Ok(turned));
+                return cached;
+            }
+            Err(Trouble::Lost) => {
+                Metrics::add(&engine.metrics.conflicts);
+                if matches!(work.source, Source::Direct) && work.guards.iter().any(is_compare_and_set) {
+                    // The caller read what it guards; it must look again.
+                    answer(&mut work, Err(Refusal::Stale { current: 0 }));
+                    return None;
+                }
+                tokio::task::yield_now().await;
+            }
+            Err(Trouble::Gone) => {
+                Metrics::add(&engine.metrics.stale);
+                let gone = Refusal::NotFound("what was to be consumed".to_owned());
+                answer(&mut work, Err(gone));
+                return None;
+            }
+            Err(Trouble::Refused(refusal)) => {
+                answer(&mut work, Err(refusal));
+                return None;
+            }
+            Err(Trouble::Store(error)) => {
+                if error == store::Error::Fenced {
+                    engine.fence();
+                }
+                if matches!(work.source, Source::Direct) || engine.is_stopping() {
+                    answer(&mut work, Err(refusal::of_store(error)));
+                    return None;
+                }
+                tracing::warn!(%error, instance = %work.instance, "turn waits for the store");
+                engine.clock.sleep_until(engine.now().after(patience)).await;
+                patience = Span((patience.0 * 2).min(5_000_000));
+            }
+            Err(trouble) => {
+                give_up(engine, work, trouble).await;
+                return None;
+            }
+        }
+    }
+}
+
+fn is_compare_and_set(write: &Write) -> bool {
+    matches!(write, Write::UpdateTask { .. })
+}
+
+fn answer(work: &mut Work, turned: Result<Turned, Refusal>) {
+    if let Some(reply) = work.reply.take() {
+        let _ = reply.send(turned);
+    }
+}
+
+/// Tells a waiting caller, or puts the cause back, or makes it a dead letter.
+async fn give_up(engine: &Arc<Engine>, mut work: Work, trouble: Trouble) {
+    let refusal = match &trouble {
+        Trouble::NoInstance => Refusal::NotFound("instance".to_owned()),
+        Trouble::Broken(reason, detail) => {
+            Refusal::Conflict { code: reason.word(), detail: detail.clone(), existing: None }
+        }
+        Trouble::Poison(detail) => {
+            Refusal::Conflict { code: "turn-failed", detail: detail.clone(), existing: None }
+        }
+        _ => Refusal::Unavailable("the turn did not finish".to_owned()),
+    };
+    answer(&mut work, Err(refusal));
+    match trouble {
+        Trouble::NoInstance => dead_letters::not_there(engine, &work).await,
+        Trouble::Broken(reason, detail) => dead_letters::bury(engine, &work, reason, &detail).await,
+        Trouble::Poison(detail) => dead_letters::try_later(engine, &work, &detail).await,
+        _ => {}
+    }
+}
+
+async fn attempt(
+    engine: &Arc<Engine>,
+    work: &Work,
+    cached: Option<Cached>,
+) -> Result<(Turned, Option<Cached>), Trouble> {
+    let current = match cached {
+        Some(cached) => cached,
+        None => load(engine, work).await?,
+    };
+    let subject = Subject { tenant: work.tenant.clone(), instance: work.instance };
+    let now = engine.now();
+    let decision = decide_fully(engine, &current, &subject, &work.command, now).await?;
+    let Some(decision) = decision else { return consume_only(engine, work, current).await };
+    let version = current.version + 1;
+    let mut commit =
+        Commit { tenant: work.tenant.clone(), writes: Vec::with_capacity(work.guards.len() + 6) };
+    commit.writes.extend(work.guards.iter().cloned());
+    let change = rows::Change {
+        engine,
+        subject: &subject,
+        program: &current.program,
+        before: Some((&current.state, current.version)),
+        decision: &decision,
+        signal: match &work.command {
+            Command::Signal { id, .. } => Some(*id),
+            _ => None,
+        },
+        now,
+    };
+    let born = change.write(&mut commit.writes).await.map_err(Trouble::Store)?;
+    commit.writes.extend(work.also.iter().cloned());
+    if let Source::Call { row, exhausted: true } = &work.source
+        && decision.state.status == machine::state::Status::Faulted
+    {
+        commit.writes.push(dead_letters::of_call(engine, row, &decision.state, now));
+    }
+    let state_json = born.state_json.clone();
+    let outcome = engine.committer.commit(commit).await;
+    if let Err(trouble) = settle(engine, work, outcome, version, &state_json).await {
+        born.abandon(engine);
+        return Err(trouble);
+    }
+    Metrics::add(&engine.metrics.commits);
+    let Decision { state, .. } = decision;
+    let turned = Turned { changed: true, status: state.status_word(), version };
+    after(engine, &subject, &state, version, now);
+    let kept = Cached { version, state: Arc::new(state), program: current.program };
+    born.dispatch(engine, &work.tenant);
+    Ok((turned, Some(kept)))
+}
+
+/// Tells others what the commit changed.
+pub(crate) fn after(engine: &Engine, subject: &Subject, state: &State, version: i64, now: Time) {
+    let Subject { tenant, instance } = subject;
+    engine.hub.changed(tenant, "instance", *instance, state.status_word(), version, now);
+    if state.status.is_ended() {
+        Metrics::add(&engine.metrics.instances_ended);
+        engine.hub.ended(tenant, *instance);
+    }
+}
+
+/// The command changes nothing: its cause is consumed all the same, so that it does not come again.
+async fn consume_only(
+    engine: &Engine,
+    work: &Work,
+    current: Cached,
+) -> Result<(Turned, Option<Cached>), Trouble> {
+    let turned = Turned { changed: false, status: current.state.status_word(), version: current.version };
+    if work.guards.is_empty() || work.guards.iter().any(is_compare_and_set) {
+        return Ok((turned, Some(current)));
+    }
+    let commit = Commit { tenant: work.tenant.clone(), writes: work.guards.clone() };
+    match engine.committer.commit(commit).await {
+        Ok(_) => Ok((turned, Some(current))),
+        Err(store::Error::Unknown(_)) => Err(Trouble::Lost),
+        Err(error) => Err(Trouble::Store(error)),
+    }
+}
+
+async fn load(engine: &Engine, work: &Work) -> Result<Cached, Trouble> {
+    let loaded = engine.store.load(&work.tenant, work.instance).await.map_err(Trouble::Store)?;
+    let loaded = loaded.ok_or(Trouble::NoInstance)?;
+    let program =
+        engine.definitions.exact(&work.tenant, &loaded.namespace, &loaded.name, &loaded.version).await;
+    let program = program.map_err(|missing| match missing {
+        Missing::Unknown => Trouble::Broken(
+            Reason::DefinitionMissing,
+            format!("definition {}/{} version {} is gone", loaded.namespace, loaded.name, loaded.version),
+        ),
+        Missing::Unusable(detail) => Trouble::Broken(Reason::DefinitionMissing, detail),
+        Missing::Store(error) => Trouble::Store(error),
+    })?;
+    let state = snapshot::read(&program, &loaded.state_json)
+        .map_err(|error| Trouble::Broken(Reason::SnapshotInconsistent, error.to_string()))?;
+    Ok(Cached { version: loaded.state_version, state: Arc::new(state), program })
+}
+
+/// Decides, having outside evaluations done in between. Nothing is committed until the decision is whole.
+async fn decide_fully(
+    engine: &Engine,
+    current: &Cached,
+    subject: &Subject,
+    command: &Command,
+    now: Time,
+) -> Result<Option<Decision>, Trouble> {
+    decide_on(engine, &current.program, subject, Some(&current.state), command, now)
+        .await
+        .map_err(Trouble::Poison)
+}
+
+pub(crate) async fn decide_on(
+    engine: &Engine,
+    program: &Program,
+    subject: &Subject,
+    state: Option<&State>,
+    command: &Command,
+    now: Time,
+) -> Result<Option<Decision>, String> {
+    let mut answers = Vec::new();
+    loop {
+        let decided =
+            catch_unwind(AssertUnwindSafe(|| decide(program, subject, state, command, now, &answers)));
+        match decided {
+            Ok(Answer::Decided(decision)) => return Ok(Some(*decision)),
+            Ok(Answer::Nothing) => return Ok(None),
+            Ok(Answer::Needs(evaluation)) => answers.push(engine.evaluator.evaluate(*evaluation).await),
+            Err(_) => return Err("deciding panicked".to_owned()),
+        }
+    }
+}
+
+/// Turns the store's answer into what the turn does next.
+async fn settle(
+    engine: &Engine,
+    work: &Work,
+    outcome: Result<Outcome, store::Error>,
+    version: i64,
+    state_json: &[u8],
+) -> Result<(), Trouble> {
+    match outcome {
+        Ok(Outcome::Committed) => Ok(()),
+        Ok(Outcome::Conflict(Conflict::Version)) => Err(Trouble::Lost),
+        Ok(Outcome::Conflict(Conflict::Gone)) => Err(Trouble::Gone),
+        Ok(Outcome::Conflict(conflict)) => Err(Trouble::Refused(Refusal::Conflict {
+            code: "conflict",
+            detail: format!("{conflict:?}"),
+            existing: None,
+        })),
+        Ok(Outcome::Rejected(detail)) => Err(Trouble::Poison(detail)),
+        Err(store::Error::Unknown(_)) => read_back(engine, work, version, state_json).await,
+        Err(error) => Err(Trouble::Store(error)),
+    }
+}
+
+/// The commit may or may not have landed: the stored snapshot tells. Never re-run blindly.
+async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]) -> Result<(), Trouble> {
+    let mut patience = Span::from_millis(5);
+    loop {
+        match engine.store.load(&work.tenant, work.instance).await {
+            Ok(Some(found)) if found.state_version == version && found.state_json == state_json => return Ok(()),
+            Ok(Some(_)) => return Err(Trouble::Lost),
+            Ok(None) => return Err(Trouble::NoInstance),
+            Err(error) if engine.is_stopping() => return Err(Trouble::Store(error)),
+            Err(_) => {
+                engine.clock.sleep_until(engine.now().after(patience)).await;
+                patience = Span((patience.0 * 2).min(5_000_000));
+            }
+        }
+    }
+}
+
+/// Submits work that a caller waits for.
+pub(crate) async fn ask(engine: &Arc<Engine>, work: Work) -> Result<Turned, Refusal> {
+    let (reply, answer) = oneshot::channel();
+    slots::submit(engine, Work { reply: Some(reply), ..work });
+    answer.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the node stopped".to_owned())))
+}
