@@ -106,7 +106,11 @@ impl CallQueue {
         let mut lanes = self.shared.lanes.lock();
         let lane = lanes.tenants.entry(tenant.clone()).or_default();
         let idle = lane.queued.is_empty();
-        lane.queued.entry(row.target.clone()).or_default().push_back(Item { tenant: tenant.clone(), row, reservation });
+        lane.queued.entry(row.target.clone()).or_default().push_back(Item {
+            tenant: tenant.clone(),
+            row,
+            reservation,
+        });
         if idle {
             lanes.ring.push_back(tenant);
         }
@@ -187,8 +191,15 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
 pub(crate) enum Attempted {
     Done(Data),
     /// The step faults with this; `exhausted` if it would have been tried again.
-    Failed { fault: Fault, exhausted: bool },
-    Again { after: Span, attempt: u32, failure: String },
+    Failed {
+        fault: Fault,
+        exhausted: bool,
+    },
+    Again {
+        after: Span,
+        attempt: u32,
+        failure: String,
+    },
 }
 
 async fn handle(engine: &Arc<Engine>, item: Item) {
@@ -308,7 +319,10 @@ async fn run_worker(
     let (failure, after) = match outcome {
         Outcome::Done(data) => return accept(engine, data),
         Outcome::Fail(failure) => {
-            return Attempted::Failed { exhausted: failure.class == Class::Poison, fault: fault_of(&failure) };
+            return Attempted::Failed {
+                exhausted: failure.class == Class::Poison,
+                fault: fault_of(&failure),
+            };
         }
         Outcome::Retry { failure, after } => (failure, after),
     };
@@ -329,7 +343,9 @@ fn accept(engine: &Engine, data: Data) -> Attempted {
         exhausted: false,
     };
     if data.has_no_json_form() {
-        return refuse("the worker's answer holds NaN, an infinity or bytes, which JSON cannot say".to_owned());
+        return refuse(
+            "the worker's answer holds NaN, an infinity or bytes, which JSON cannot say".to_owned(),
+        );
     }
     let size = data.to_bytes().len();
     let max = engine.options.answer_bytes_max;

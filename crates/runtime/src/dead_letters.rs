@@ -50,8 +50,7 @@ struct Origin {
 /// The dead letter of a call whose last attempt faulted its instance.
 pub(crate) fn of_call(engine: &Engine, row: &CallRow, state: &State, now: Time) -> Write {
     let detail = state.error.as_ref().and_then(|fault| fault.detail.clone()).unwrap_or_default();
-    let origin =
-        Origin { token: row.token, name: row.target.clone(), id: Uuid::nil(), faulted: true };
+    let origin = Origin { token: row.token, name: row.target.clone(), id: Uuid::nil(), faulted: true };
     Write::DeadLetter(Box::new(DeadLetterRow {
         id: engine.entropy.id(now),
         source: "call".to_owned(),
@@ -77,12 +76,9 @@ pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, deta
             Origin { id: row.id, name: row.signal_type.clone(), ..Origin::default() },
             row.attempt,
         ),
-        Source::Timer(row) => (
-            "timer",
-            row.envelope.clone(),
-            Origin { token: row.token, ..Origin::default() },
-            row.attempt,
-        ),
+        Source::Timer(row) => {
+            ("timer", row.envelope.clone(), Origin { token: row.token, ..Origin::default() }, row.attempt)
+        }
         Source::Call { row, .. } => (
             "call",
             row.envelope.clone(),
@@ -245,11 +241,9 @@ async fn consume(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) ->
     match engine.committer.commit(commit).await {
         Ok(Outcome::Committed) => Ok(()),
         Ok(Outcome::Conflict(Conflict::Gone)) => Err(Refusal::NotFound("dead letter".to_owned())),
-        Ok(other) => Err(Refusal::Conflict {
-            code: "conflict",
-            detail: format!("{other:?}"),
-            existing: None,
-        }),
+        Ok(other) => {
+            Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None })
+        }
         Err(error) => Err(refusal::of_store(error)),
     }
 }

@@ -45,7 +45,8 @@ impl Definitions {
         if let Some(program) = self.cache.lock().0.get(&key) {
             return Ok(program.clone());
         }
-        let row = self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
+        let row =
+            self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
         let row = row.ok_or(Missing::Unknown)?;
         let program = Arc::new(load(&row.ir).map_err(Missing::Unusable)?);
         self.remember(key, program.clone());

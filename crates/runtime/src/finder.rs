@@ -70,7 +70,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         if engine.now() >= rescan_at {
             rescan_at = match engine.options.rescan {
                 // Jitter keeps nodes from scanning together.
-                Some(period) => engine.now().after(Span((period.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64)),
+                Some(period) => {
+                    engine.now().after(Span((period.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64))
+                }
                 None => Time(i64::MAX),
             };
             engine.wake.outbox();

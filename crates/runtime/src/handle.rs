@@ -62,7 +62,10 @@ impl Handle {
         if !compiled.unsupported.is_empty() {
             return Err(Refusal::Invalid {
                 code: "definition-unsupported",
-                detail: count(&compiled.unsupported, "the definition uses what this engine does not execute:"),
+                detail: count(
+                    &compiled.unsupported,
+                    "the definition uses what this engine does not execute:",
+                ),
                 problems: compiled.unsupported,
             });
         }
@@ -208,7 +211,8 @@ impl Handle {
     async fn look(&self, tenant: &TenantId, instance: Uuid) -> Answer<InstanceResult> {
         let view = self.engine.store.instance(tenant, instance).await.map_err(refusal::of_store)?;
         let row = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?.row;
-        let read = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| serde_json::from_slice::<Data>(&bytes).ok());
+        let read =
+            |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| serde_json::from_slice::<Data>(&bytes).ok());
         Ok(match row.status.as_str() {
             "completed" => InstanceResult::Completed(read(row.output).unwrap_or_default()),
             "faulted" => {
@@ -320,7 +324,9 @@ impl Handle {
 fn count(problems: &[language::Problem], lead: &str) -> String {
     match problems {
         [one] => format!("{lead} one problem: {}", one.message),
-        many => format!("{lead} {} problems; the first: {}", many.len(), many.first().map_or("", |p| &p.message)),
+        many => {
+            format!("{lead} {} problems; the first: {}", many.len(), many.first().map_or("", |p| &p.message))
+        }
     }
 }
 

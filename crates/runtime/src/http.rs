@@ -22,9 +22,8 @@ pub(crate) struct HttpCaller {
 impl HttpCaller {
     pub(crate) fn new(options: &Options) -> HttpCaller {
         let limit = Duration::from_micros(options.http_timeout.0.max(0) as u64);
-        let build = |redirects| {
-            reqwest::Client::builder().timeout(limit).redirect(redirects).no_proxy().build().ok()
-        };
+        let build =
+            |redirects| reqwest::Client::builder().timeout(limit).redirect(redirects).no_proxy().build().ok();
         HttpCaller {
             plain: build(reqwest::redirect::Policy::none()),
             following: build(reqwest::redirect::Policy::limited(5)),

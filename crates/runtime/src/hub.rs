@@ -49,7 +49,8 @@ impl Hub {
         }
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let tenant = tenant.clone();
-        let _ = self.changes.send(Change { sequence, tenant, kind, id, status: status.to_owned(), version, at });
+        let _ =
+            self.changes.send(Change { sequence, tenant, kind, id, status: status.to_owned(), version, at });
     }
 
     /// Something to wait on for the instance's end. Register first, then look, then wait.

@@ -51,8 +51,11 @@ impl Metrics {
             })
             .collect();
         for ((tenant, target, outcome), (count, micros)) in self.messages.lock().iter() {
-            let labels =
-                vec![("tenant", tenant.clone()), ("target", target.clone()), ("outcome", outcome.to_string())];
+            let labels = vec![
+                ("tenant", tenant.clone()),
+                ("target", target.clone()),
+                ("outcome", outcome.to_string()),
+            ];
             all.push(Metric {
                 name: "windlass_messages_total",
                 help: "calls handled, by tenant, target and outcome",

@@ -103,7 +103,10 @@ impl Change<'_> {
                 writes.push(Write::Outbox(OutboxRow {
                     id: *id,
                     key: id::show(id::Kind::Instance, instance),
-                    event_type: event.get("type").and_then(|t| t.as_str().map(str::to_owned)).unwrap_or_default(),
+                    event_type: event
+                        .get("type")
+                        .and_then(|t| t.as_str().map(str::to_owned))
+                        .unwrap_or_default(),
                     event: event.to_bytes(),
                     created_at: self.now,
                 }));
@@ -169,9 +172,16 @@ impl Change<'_> {
         }));
     }
 
-    async fn cancel_task(&self, token: u64, writes: &mut Vec<Write>, born: &mut Born) -> Result<(), store::Error> {
+    async fn cancel_task(
+        &self,
+        token: u64,
+        writes: &mut Vec<Write>,
+        born: &mut Born,
+    ) -> Result<(), store::Error> {
         let task_id = id::derive(self.subject.instance, token);
-        let Some(mut task) = self.engine.store.task(&self.subject.tenant, task_id).await? else { return Ok(()) };
+        let Some(mut task) = self.engine.store.task(&self.subject.tenant, task_id).await? else {
+            return Ok(());
+        };
         if task.ended_at.is_some() {
             return Ok(());
         }
@@ -193,7 +203,13 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn envelope(&self, signal_type: SignalType, token: u64, version: i64, due: Option<Time>) -> SignalEnvelope {
+    fn envelope(
+        &self,
+        signal_type: SignalType,
+        token: u64,
+        version: i64,
+        due: Option<Time>,
+    ) -> SignalEnvelope {
         SignalEnvelope {
             signal_id: id::derive(self.subject.instance, token),
             workflow_instance_id: self.subject.instance,

@@ -43,7 +43,8 @@ pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start)
         trace: Trace { traceparent: start.traceparent, correlation_id: start.correlation_id },
     };
     let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
-    let decision = decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
+    let decision =
+        decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
     let decision = decision.expect("a start of a fresh instance always decides");
     let key = start.idempotency_key.as_deref();
     let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, now };
@@ -148,7 +149,9 @@ impl Begun<'_> {
             Ok(Outcome::Rejected(detail)) => {
                 Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] })
             }
-            Ok(other) => Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None }),
+            Ok(other) => {
+                Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None })
+            }
             Err(store::Error::Fenced) => {
                 self.engine.fence();
                 Err(refusal::of_store(store::Error::Fenced))

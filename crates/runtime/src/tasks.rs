@@ -1,11 +1,10 @@
-//! The node's background work: spawned here so that it can be awaited on a graceful stop and dropped on a crash.
+//! The node's background work: spawned here so that a stop ends it and a crash drops it.
 
 use std::future::Future;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 /// Spawns for one node.
-pub struct Tasks {
-    tracker: TaskTracker,
+pub(crate) struct Tasks {
     /// Ends pumps at their next wait.
     pub(crate) stopping: CancellationToken,
     /// Drops every future at once; only the simulator and tests use it.
@@ -13,14 +12,14 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    pub fn new(crash: Option<CancellationToken>) -> Tasks {
-        Tasks { tracker: TaskTracker::new(), stopping: CancellationToken::new(), crash }
+    pub(crate) fn new(crash: Option<CancellationToken>) -> Tasks {
+        Tasks { stopping: CancellationToken::new(), crash }
     }
 
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         match self.crash.clone() {
-            None => drop(self.tracker.spawn(work)),
-            Some(crash) => drop(self.tracker.spawn(async move {
+            None => drop(tokio::spawn(work)),
+            Some(crash) => drop(tokio::spawn(async move {
                 tokio::select! {
                     biased;
                     () = crash.cancelled_owned() => {}
@@ -28,11 +27,5 @@ impl Tasks {
                 }
             })),
         }
-    }
-
-    /// Returns once everything spawned has ended.
-    pub(crate) async fn wait(&self) {
-        self.tracker.close();
-        self.tracker.wait().await;
     }
 }

@@ -75,7 +75,10 @@ fn change(
             match holder {
                 None => return Err(conflict("task-not-claimed", "nobody has claimed the task".to_owned())),
                 Some(holder) if holder != actor => {
-                    return Err(conflict("task-claimed", format!("{holder} has claimed the task, not {actor}")));
+                    return Err(conflict(
+                        "task-claimed",
+                        format!("{holder} has claimed the task, not {actor}"),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -133,7 +136,9 @@ async fn store_act(
     match engine.committer.commit(Commit { tenant: tenant.clone(), writes }).await {
         Ok(Outcome::Committed) => Ok(true),
         Ok(Outcome::Conflict(Conflict::Version)) => Ok(false),
-        Ok(other) => Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None }),
+        Ok(other) => {
+            Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None })
+        }
         // Looking again shows whether it landed.
         Err(store::Error::Unknown(_)) => {
             let there = engine.store.task(tenant, after.id).await.map_err(refusal::of_store)?;

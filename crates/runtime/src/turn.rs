@@ -9,7 +9,9 @@ use crate::{
     refusal, rows,
     slots::{self, Cached},
 };
-use machine::{Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, snapshot, time::Span};
+use machine::{
+    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, snapshot, time::Span,
+};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -29,7 +31,8 @@ pub(crate) struct Work {
     /// Written after it.
     pub(crate) also: Vec<Write>,
     pub(crate) reply: Option<oneshot::Sender<Result<Turned, Refusal>>>,
-    /// Held while the work is in flight, so that claims stay within their bound.
+    /// Held (never read) while the work is in flight, so that claims stay within their bound.
+    #[allow(dead_code)]
     pub(crate) permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
@@ -41,7 +44,10 @@ pub(crate) enum Source {
     Signal(Box<store::rows::SignalRow>),
     Timer(Box<store::rows::TimerRow>),
     /// `exhausted` if the call failed for good after its last attempt.
-    Call { row: Box<store::rows::CallRow>, exhausted: bool },
+    Call {
+        row: Box<store::rows::CallRow>,
+        exhausted: bool,
+    },
 }
 
 /// What a turn came to.
@@ -310,7 +316,9 @@ async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]
     let mut patience = Span::from_millis(5);
     loop {
         match engine.store.load(&work.tenant, work.instance).await {
-            Ok(Some(found)) if found.state_version == version && found.state_json == state_json => return Ok(()),
+            Ok(Some(found)) if found.state_version == version && found.state_json == state_json => {
+                return Ok(());
+            }
             Ok(Some(_)) => return Err(Trouble::Lost),
             Ok(None) => return Err(Trouble::NoInstance),
             Err(error) if engine.is_stopping() => return Err(Trouble::Store(error)),
