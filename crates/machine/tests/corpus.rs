@@ -45,6 +45,9 @@ fn examples_compile() {
             println!("{name}: {} steps{}{}", workflow.steps.len(), show(&warnings), show(&unsupported));
             let json = serde_json::to_vec(&workflow).unwrap();
             assert_eq!(serde_json::from_slice::<machine::ir::Workflow>(&json).unwrap(), workflow, "{name}");
+            if let Err(error) = machine::Program::new(workflow) {
+                panic!("{name}: {error}");
+            }
         }
     }
 }

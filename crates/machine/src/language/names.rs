@@ -58,18 +58,22 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters to add, drop or change to get from one word to the other, case aside.
+/// How many letters to add, drop, change or swap to get from one word to the other, case aside.
 fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.to_lowercase().chars().collect();
     let right: Vec<char> = right.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    for (i, a) in left.iter().enumerate() {
+        let mut row = vec![i + 1];
         for (j, b) in right.iter().enumerate() {
-            let change = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+            let change = rows[i][j] + usize::from(a != b);
+            let mut best = change.min(row[j] + 1).min(rows[i][j + 1] + 1);
+            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
         }
+        rows.push(row);
     }
-    row[right.len()]
+    rows[left.len()][right.len()]
 }

@@ -57,7 +57,7 @@ impl Report {
 
     /// The document is right, but this engine does not execute `what`.
     pub(crate) fn unsupported(&mut self, place: Place, what: &str) {
-        let problem = Problem::new(place, "unsupported", format!("this engine does not execute {what} yet"));
+        let problem = Problem::new(place, "unsupported", format!("this engine does not support {what} yet"));
         push(&mut self.unsupported, problem);
     }
 

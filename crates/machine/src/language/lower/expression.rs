@@ -6,7 +6,6 @@ use crate::{
     expr::{ARGUMENTS, CompileError, Compiled},
     ir::{Delay, Expr, ExprId, Template},
     language::{
-        names::nearest,
         shape::{span_of, unwrap_expression},
         source::{At, Sort},
     },
@@ -58,10 +57,7 @@ pub(super) type Key = (String, Vec<String>);
 pub(super) type Outcome = Result<[bool; ARGUMENTS.len()], CompileError>;
 
 fn try_compile(source: &str, locals: &[String]) -> Outcome {
-    match Compiled::new(source, locals) {
-        Err(error) if error.message == "expressions are being built" => Ok([false; ARGUMENTS.len()]),
-        outcome => outcome.map(|compiled| compiled.uses),
-    }
+    Compiled::new(source, locals).map(|compiled| compiled.uses)
 }
 
 impl Lowering<'_, '_> {
@@ -118,23 +114,15 @@ impl Lowering<'_, '_> {
 
     fn bad_expression(&mut self, at: At<'_>, start: usize, source: &str, error: &CompileError) {
         let place = at.place_in_text(start + error.offset.min(source.len()));
-        let hint = match error.message.split_once('$').filter(|_| error.message.contains("undefined")) {
-            Some((_, rest)) => {
-                let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                let visible = ARGUMENTS.iter().copied().chain(self.locals.iter().map(String::as_str));
-                let visible: Vec<&str> = visible.collect();
-                match nearest(&name, visible.iter().copied()) {
-                    Some(near) => Some(format!("did you mean `${near}`?")),
-                    None => {
-                        let names = visible.iter().map(|name| format!("${name}")).collect::<Vec<_>>();
-                        Some(format!("known here: {}", names.join(", ")))
-                    }
-                }
-            }
-            None if source.contains("${") => Some(
-                "only a whole text can be an expression; build texts inside it with \"\\(.x)\"".to_owned(),
-            ),
-            None => None,
+        let undefined = error.message.starts_with('$') && !error.message.contains("did you mean");
+        let hint = if undefined {
+            let known = ARGUMENTS.iter().copied().chain(self.locals.iter().map(String::as_str));
+            let known: Vec<String> = known.map(|name| format!("${name}")).collect();
+            Some(format!("known here: {}", known.join(", ")))
+        } else {
+            source.contains("${").then(|| {
+                "only a whole text can be an expression; build texts inside it with \"\\(.x)\"".to_owned()
+            })
         };
         self.error(
             place,
@@ -152,7 +140,8 @@ impl Lowering<'_, '_> {
             if *argument == "secrets" {
                 let message =
                     "`$secrets` may only be used in `with` of a call and in authentication".to_owned();
-                self.error(at.place(), "secret-exposed", message, None);
+                let hint = "hand it to the call that needs it".to_owned();
+                self.error(at.place(), "secret-exposed", message, Some(hint));
             } else {
                 let message = format!("`${argument}` is always null in {}", site.name());
                 self.warn(

@@ -69,7 +69,7 @@ impl<'t> Lowering<'t, '_> {
         let call = match (function, version) {
             HUMAN_TASK => Call::HumanTask { with },
             (name, _) if name == HUMAN_TASK.0 => {
-                let what = format!("`human-task` in version {version}, only {},", HUMAN_TASK.1);
+                let what = format!("`human-task` {version} (only {})", HUMAN_TASK.1);
                 return self.unsupported(at.place(), &what);
             }
             (name, _) => Call::Worker { name: name.to_owned(), with },

@@ -104,7 +104,8 @@ impl<'t> Lowering<'t, '_> {
         const SHOWN_MAX: usize = 8;
         let directives = ["continue", "exit", "end"];
         let names = targets.names.iter().copied().filter(|target| !target.is_empty() && !targets.branches);
-        let names: Vec<&str> = names.chain(directives).collect();
+        let mut names: Vec<&str> = names.chain(directives).collect();
+        names.dedup();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.len() <= SHOWN_MAX => format!("it can lead to {}", names.join(", ")),

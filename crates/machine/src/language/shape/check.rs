@@ -17,6 +17,8 @@ use crate::{
     time::Time,
 };
 
+const URI: &str = "a URI such as https://example.com/path";
+
 /// Reports everything about the document that the upstream schema (or our stricter reading) forbids.
 pub(crate) fn check(root: At<'_>, report: &mut Report) {
     Checker { report }.record(root, &ROOT);
@@ -39,8 +41,8 @@ impl Checker<'_> {
             Shape::Word(words) => self.word(at, words),
             Shape::Expression => self.text(at, "an expression", |text| !text.trim().is_empty()),
             Shape::Wrapped => self.wrapped(at),
-            Shape::Uri => self.text(at, "a URI such as https://example.com/path", is_uri),
-            Shape::UriOrWrapped => self.wrapped_or_text(at, "a URI such as https://example.com/path", is_uri),
+            Shape::Uri => self.text(at, URI, is_uri),
+            Shape::UriOrWrapped => self.wrapped_or_text(at, URI, is_uri),
             Shape::TimeOrWrapped => {
                 let is_time = |text: &str| Time::parse_rfc3339(text).is_some();
                 self.wrapped_or_text(at, "a time such as 2026-01-31T12:00:00Z", is_time);
@@ -58,9 +60,7 @@ impl Checker<'_> {
             Shape::WrappedOr(_) if at.text().is_some_and(|text| unwrap_expression(text).is_some()) => {
                 self.wrapped(at)
             }
-            Shape::UriOr(_) if at.text().is_some() => {
-                self.wrapped_or_text(at, "a URI or an expression", is_uri)
-            }
+            Shape::UriOr(_) if at.text().is_some() => self.wrapped_or_text(at, URI, is_uri),
             Shape::TextOr(other) | Shape::WrappedOr(other) | Shape::UriOr(other) => self.shape(at, other),
             Shape::SecretOr(_) if at.get("use").is_some() => self.record(at, &SECRET),
             Shape::SecretOr(record) | Shape::Record(record) => self.record(at, record),
@@ -313,8 +313,11 @@ impl Checker<'_> {
                 0 => format!("{} needs one of {}", at.label(), names(choice, ", ")),
                 _ => format!("{} has {}, but takes only one of them", at.label(), names(&found, " and ")),
             };
-            let code = if found.is_empty() { "missing-key" } else { "conflicting-keys" };
-            self.report.error(Problem::new(at.place(), code, message));
+            let (code, hint) = match found.is_empty() {
+                true => ("missing-key", "add one of them"),
+                false => ("conflicting-keys", "keep one and remove the others"),
+            };
+            self.report.error(Problem::new(at.place(), code, message).hint(hint));
         }
         if at.get("until").is_some_and(|_| at.get("one").is_some() || at.get("all").is_some()) {
             self.bad(
@@ -348,6 +351,9 @@ impl Checker<'_> {
         let known: Vec<&str> = known.collect();
         let key = at.key().unwrap_or_default();
         let hint = match nearest(key, known.iter().copied()) {
+            _ if BASE.iter().any(|field| field.key == key) => {
+                format!("`{key}` belongs to the task itself; move it up")
+            }
             Some(word) => format!("did you mean `{word}`?"),
             None if known.is_empty() => "nothing may stand here".to_owned(),
             None => format!("known here: {}", known.join(", ")),

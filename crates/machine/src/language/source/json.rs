@@ -25,6 +25,10 @@ fn syntax(text: &str, error: &serde_json::Error) -> Problem {
         "number out of range" => {
             Problem::new(place, "number-range", "the number is outside the range of a 64-bit float")
         }
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            let message = "the `\\u` escape is only half of a character (a lone surrogate)";
+            Problem::new(place, "lone-surrogate", message).hint("write both halves, or the character itself")
+        }
         _ => Problem::new(place, "syntax", format!("this is not valid JSON: {reason}")),
     }
 }

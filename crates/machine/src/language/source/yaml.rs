@@ -9,7 +9,7 @@ use super::{
     json::{duplicate_key, nul, too_deep},
     scalar,
 };
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use std::collections::{HashMap, HashSet};
 
 pub(super) fn read(text: &str, report: &mut Report) -> Result<Tree, Problem> {
@@ -17,11 +17,7 @@ pub(super) fn read(text: &str, report: &mut Report) -> Result<Tree, Problem> {
         Builder { tree: Tree::default(), open: Vec::new(), anchors: HashMap::new(), copied: 0, report };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| {
-            let message = format!("this is not valid YAML: {}", error.info());
-            Problem::new(mark(error.marker()).place(), "syntax", message)
-                .hint("check the indentation and quote texts that hold `: `, `#`, `{` or `\\`")
-        })?;
+        let (event, span) = event.map_err(|error| syntax(&error))?;
         if let Event::DocumentStart(_) = event {
             documents += 1;
             if documents > 1 {
@@ -36,6 +32,26 @@ pub(super) fn read(text: &str, report: &mut Report) -> Result<Tree, Problem> {
         true => Err(Problem::new(Mark::START.place(), "empty-document", "the document is empty")),
         false => Ok(builder.tree),
     }
+}
+
+fn syntax(error: &ScanError) -> Problem {
+    let place = mark(error.marker()).place();
+    let info = error.info();
+    if info.contains("recursion limit") {
+        return too_deep(place);
+    }
+    let hints = [
+        ("escape character", "double quotes give `\\` a meaning; use single quotes"),
+        (
+            "escape code",
+            "half of a surrogate pair is no character; write the whole one, such as `\\U0001F600`",
+        ),
+        ("tab", "indent with spaces"),
+        ("unknown anchor", "an alias `*name` repeats a value marked `&name` before it"),
+        ("", "check the indentation, and quote texts that hold `: `, ` #` or start with one of `{[*&!|>%@`"),
+    ];
+    let hint = hints.iter().find(|(part, _)| info.contains(part)).map(|(_, hint)| (*hint).to_owned());
+    Problem::new(place, "syntax", format!("this is not valid YAML: {info}")).maybe_hint(hint)
 }
 
 fn mark(marker: &saphyr_parser::Marker) -> Mark {

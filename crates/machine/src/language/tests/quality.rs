@@ -1,0 +1,95 @@
+//! Warnings: documents that mean something else than they seem to.
+
+use super::{tasks, warned};
+
+#[test]
+fn embedded_expressions_are_literal() {
+    warned(
+        &tasks("  - a:\n      set:\n        x: Hello ${ .name }!"),
+        r#"5:18 /do/0/a/set/x embedded-expression: `${ }` inside a longer text is not an expression; the text stays as it is => make the whole text an expression: `${ "Hello \(.name)" }`"#,
+    );
+    warned(
+        &tasks(
+            "  - a:\n      call: http\n      with:\n        method: get\n        endpoint: https://a.b/${.id}\n        headers: { x: 'v${ .v }' }",
+        ),
+        r#"
+            7:31 /do/0/a/with/endpoint embedded-expression: `${ }` inside a longer text is not an expression; the text stays as it is => make the whole text an expression: `${ "Hello \(.name)" }`
+            8:23 /do/0/a/with/headers/x embedded-expression: `${ }` inside a longer text is not an expression; the text stays as it is => make the whole text an expression: `${ "Hello \(.name)" }`
+        "#,
+    );
+    // No braces, no expression; and code may have its own `${ }`.
+    warned(&tasks("  - a:\n      set: { x: 'costs 5$ { or so' }"), "");
+    warned(&tasks("  - a: { run: { shell: { command: 'echo ${HOME} x' } } }"), "");
+}
+
+#[test]
+fn then_beside_if() {
+    warned(
+        &tasks("  - a:\n      if: .x\n      set: { x: 1 }\n      then: end"),
+        "6:7 /do/0/a/then if-then: `then` is ignored when `if` is false: the flow goes on with the next task => use `switch` if both outcomes should jump",
+    );
+    warned(&tasks("  - a:\n      if: .x\n      set: { x: 1 }\n      then: continue"), "");
+}
+
+#[test]
+fn concurrent_exports() {
+    let branches = "  - a:\n      fork:\n        compete: COMPETE\n        branches:\n          - one:\n              set: { x: 1 }\n              export: { as: .x }\n          - two:\n              do:\n                - inner:\n                    set: { x: 1 }\n                    export: { as: .x }";
+    warned(
+        &tasks(&branches.replace("COMPETE", "false")),
+        r#"
+            9:15 /do/0/a/fork/branches/0/one/export concurrent-export: several branches of this fork export; where they write the same, the later branch wins => let one branch export, or export once after the fork
+            14:21 /do/0/a/fork/branches/1/two/do/0/inner/export concurrent-export: several branches of this fork export; where they write the same, the later branch wins => let one branch export, or export once after the fork
+        "#,
+    );
+    warned(&tasks(&branches.replace("COMPETE", "true")), "");
+}
+
+#[test]
+fn tasks_that_nothing_leads_to() {
+    warned(
+        &tasks("  - a: { set: { x: 1 }, then: end }\n  - b: { set: { x: 1 } }\n  - c: { set: { x: 1 } }"),
+        "4:5 /do/1/b unreachable-task: nothing leads to the task `b` => remove it, or lead to it with `then`",
+    );
+    warned(
+        &tasks(
+            "  - a: { set: { x: 1 }, then: c }\n  - b: { set: { x: 1 } }\n  - c: { set: { x: 1 }, then: b }",
+        ),
+        "",
+    );
+    warned(
+        &tasks("  - a: { raise: { error: { type: https://a.b/c, status: 400 } } }\n  - b: { set: { x: 1 } }"),
+        "4:5 /do/1/b unreachable-task: nothing leads to the task `b` => remove it, or lead to it with `then`",
+    );
+    warned(
+        &tasks(
+            "  - s:\n      switch:\n        - c: { when: .x, then: b }\n        - d: { then: end }\n  - a: { set: { x: 1 } }\n  - b: { set: { x: 1 } }",
+        ),
+        "7:5 /do/1/a unreachable-task: nothing leads to the task `a` => remove it, or lead to it with `then`",
+    );
+    // A task with `if` may be skipped, so the next one is reached.
+    warned(
+        &tasks("  - a: { if: .x, set: { x: 1 }, then: end }\n  - b: { set: { x: 1 } }"),
+        "3:33 /do/0/a/then if-then: `then` is ignored when `if` is false: the flow goes on with the next task => use `switch` if both outcomes should jump",
+    );
+}
+
+#[test]
+fn arguments_that_hold_nothing() {
+    warned(
+        &tasks("  - a:\n      if: $input.x\n      set: { x: 1 }"),
+        "4:11 /do/0/a/if argument-unavailable: `$input` is always null in `if` and `input.from` => use another argument, or move the expression",
+    );
+    warned(
+        &tasks("  - a:\n      set: { x: '${ $output }' }"),
+        "4:17 /do/0/a/set/x argument-unavailable: `$output` is always null in a task => use another argument, or move the expression",
+    );
+    warned(&tasks("  - a:\n      set: { x: 1 }\n      export: { as: $output }"), "");
+}
+
+#[test]
+fn schemas_that_are_not_checked() {
+    warned(
+        &tasks("  - a:\n      input: { schema: { document: { type: object } } }\n      set: { x: 1 }"),
+        "4:16 /do/0/a/input/schema schema-not-checked: this schema is accepted, but data is not checked against it yet => check the data with `if` and `raise`",
+    );
+}

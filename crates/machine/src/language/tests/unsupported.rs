@@ -1,0 +1,186 @@
+//! What compiles but is not executed, each with its place.
+
+use super::{not_executed, tasks, yaml};
+use crate::ir::Kind;
+
+#[test]
+fn calls() {
+    let resource = "document: { endpoint: https://a.b/c.json }";
+    not_executed(
+        &tasks(&format!("  - a:\n      call: openapi\n      with: {{ {resource}, operationId: x }}")),
+        "4:13 /do/0/a/call unsupported: this engine does not support `call: openapi` yet",
+    );
+    not_executed(
+        &tasks(
+            "  - a:\n      call: grpc\n      with: { proto: { endpoint: file://x }, service: { name: s, host: h }, method: m }",
+        ),
+        "4:13 /do/0/a/call unsupported: this engine does not support `call: grpc` yet",
+    );
+    not_executed(
+        &tasks(&format!(
+            "  - a:\n      call: asyncapi\n      with: {{ {resource}, operation: x, message: {{ payload: {{ a: 1 }} }} }}"
+        )),
+        "4:13 /do/0/a/call unsupported: this engine does not support `call: asyncapi` yet",
+    );
+    not_executed(
+        &tasks("  - a:\n      call: a2a\n      with: { method: message/send }"),
+        "4:13 /do/0/a/call unsupported: this engine does not support `call: a2a` yet",
+    );
+    not_executed(
+        &tasks(
+            "  - a:\n      call: mcp\n      with: { method: tools/list, transport: { stdio: { command: x } } }",
+        ),
+        "4:13 /do/0/a/call unsupported: this engine does not support `call: mcp` yet",
+    );
+    not_executed(
+        &tasks("  - a: { call: https://a.b/function.yaml }"),
+        "3:16 /do/0/a/call unsupported: this engine does not support functions from a URL yet",
+    );
+    not_executed(
+        &tasks("  - a: { call: 'human-task:2.0.0@default' }"),
+        "3:16 /do/0/a/call unsupported: this engine does not support `human-task` 2.0.0 (only 1.0.0) yet",
+    );
+    not_executed(
+        &format!(
+            "use: {{ catalogs: {{ acme: {{ endpoint: https://a.b }} }} }}\n{}",
+            tasks("  - a: { call: 'f:1.0.0@acme' }")
+        ),
+        "4:16 /do/0/a/call unsupported: this engine does not support functions from other catalogs than `default` yet",
+    );
+}
+
+#[test]
+fn processes_and_workflows() {
+    not_executed(
+        &tasks("  - a: { run: { container: { image: x } } }"),
+        "3:17 /do/0/a/run/container unsupported: this engine does not support `run.container` yet",
+    );
+    not_executed(
+        &tasks("  - a: { run: { script: { language: js, code: x } } }"),
+        "3:17 /do/0/a/run/script unsupported: this engine does not support `run.script` yet",
+    );
+    not_executed(
+        &tasks("  - a: { run: { shell: { command: x } } }"),
+        "3:17 /do/0/a/run/shell unsupported: this engine does not support `run.shell` yet",
+    );
+    not_executed(
+        &tasks("  - a: { run: { workflow: { namespace: n, name: w, version: 1.0.0 } } }"),
+        "3:17 /do/0/a/run/workflow unsupported: this engine does not support `run.workflow` yet",
+    );
+}
+
+#[test]
+fn listening() {
+    not_executed(
+        &tasks("  - a: { listen: { to: { any: [] } } }"),
+        "3:20 /do/0/a/listen/to unsupported: this engine does not support `listen.to.any` yet",
+    );
+    not_executed(
+        &tasks("  - a: { listen: { to: { all: [ { with: { type: t } } ] } } }"),
+        "3:20 /do/0/a/listen/to unsupported: this engine does not support `listen.to.all` yet",
+    );
+    not_executed(
+        &tasks(
+            "  - a:\n      listen: { to: { one: { with: { type: t } } } }\n      foreach:\n        do: [ { b: { set: { x: '${ $item }' } } } ]",
+        ),
+        "5:7 /do/0/a/foreach unsupported: this engine does not support `listen` with `foreach` yet",
+    );
+}
+
+#[test]
+fn authentication() {
+    let call = |policy: &str| {
+        tasks(&format!(
+            "  - a:\n      call: http\n      with: {{ method: get, endpoint: {{ uri: https://a.b, authentication: {policy} }} }}"
+        ))
+    };
+    not_executed(
+        &call("{ digest: { username: u, password: p } }"),
+        "5:76 /do/0/a/with/endpoint/authentication/digest unsupported: this engine does not support `digest` authentication yet",
+    );
+    not_executed(
+        &call("{ oauth2: { authority: https://a.b, grant: client_credentials } }"),
+        "5:76 /do/0/a/with/endpoint/authentication/oauth2 unsupported: this engine does not support `oauth2` authentication yet",
+    );
+    not_executed(
+        &call("{ oidc: { authority: https://a.b } }"),
+        "5:76 /do/0/a/with/endpoint/authentication/oidc unsupported: this engine does not support `oidc` authentication yet",
+    );
+    not_executed(
+        &format!("use: {{ secrets: [ s ] }}\n{}", call("{ bearer: { use: s } }")),
+        "6:86 /do/0/a/with/endpoint/authentication/bearer/use unsupported: this engine does not support authentication from a secret yet",
+    );
+    not_executed(
+        &call("{ bearer: { token: '${ $secrets.token }' } }"),
+        "5:93 /do/0/a/with/endpoint/authentication/bearer/token unsupported: this engine does not support `$secrets` yet",
+    );
+}
+
+#[test]
+fn whole_definition() {
+    let document = |more: &str| format!("{more}\n{}", tasks("  - a: { set: { x: 1 } }"));
+    not_executed(
+        &document("schedule: { every: PT1H }"),
+        "1:1 /schedule unsupported: this engine does not support `schedule` yet",
+    );
+    not_executed(
+        &document("schedule: { on: { one: { with: { type: t } } } }"),
+        "1:1 /schedule unsupported: this engine does not support `schedule` yet",
+    );
+    not_executed(
+        &document("evaluate: { language: cel, mode: loose }"),
+        r#"
+            1:23 /evaluate/language unsupported: this engine does not support expressions in `cel` yet
+            1:34 /evaluate/mode unsupported: this engine does not support the `loose` mode of expressions yet
+        "#,
+    );
+    not_executed(&document("evaluate: { language: jq, mode: strict }"), "");
+    not_executed(
+        &document("use: { extensions: [ { e: { extend: all, before: [ { b: { set: { x: 1 } } } ] } } ] }"),
+        "1:8 /use/extensions unsupported: this engine does not support extensions yet",
+    );
+    not_executed(
+        &document("input: { schema: { resource: { endpoint: https://a.b } } }"),
+        "1:20 /input/schema/resource unsupported: this engine does not support schemas from a URL yet",
+    );
+    not_executed(
+        &document("input: { schema: { format: avro, document: {} } }"),
+        "1:18 /input/schema unsupported: this engine does not support schemas of the format `avro` yet",
+    );
+}
+
+#[test]
+fn functions_and_the_context() {
+    let document =
+        |function: &str| format!("use:\n  functions:\n    f: {function}\n{}", tasks("  - a: { call: f }"));
+    not_executed(
+        &document("{ set: { x: 1 }, export: { as: . } }"),
+        "3:25 /use/functions/f/export unsupported: this engine does not support `export` inside a function yet",
+    );
+    not_executed(
+        &document("{ set: { x: '${ $context }' } }"),
+        "3:20 /use/functions/f/set/x unsupported: this engine does not support `$context` inside a function yet",
+    );
+}
+
+#[test]
+fn what_is_declared_but_not_used_does_not_count() {
+    let declared = "use:\n  functions:\n    f: { run: { shell: { command: x } } }\n  authentications:\n    o: { oidc: { authority: https://a.b } }";
+    not_executed(&format!("{declared}\n{}", tasks("  - a: { set: { x: 1 } }")), "");
+}
+
+#[test]
+fn error_filters_are_literal() {
+    not_executed(
+        &tasks(
+            "  - a:\n      try: [ { b: { set: { x: 1 } } } ]\n      catch: { errors: { with: { type: '${ .x }' } } }",
+        ),
+        "5:40 /do/0/a/catch/errors/with/type unsupported: this engine does not support an expression as the wanted `type` of an error yet",
+    );
+}
+
+#[test]
+fn the_step_says_so_too() {
+    let workflow = yaml(&tasks("  - a: { run: { shell: { command: x } } }")).workflow;
+    assert_eq!(workflow.steps[0].kind, Kind::Unsupported { what: "`run.shell`".to_owned() });
+}
