@@ -5,12 +5,6 @@
 def tostring: windlass_text;
 def @text: windlass_text;
 
-# null joins as nothing, as in jq.
-def join($s):
-  reduce .[] as $x (null;
-    (if . == null then "" else . + $s end) + ($x | if . == null then "" else windlass_text end)
-  ) // "";
-
 # The spellings of key and value that jq accepts.
 def from_entries:
   reduce .[] as $e ({}; . + {

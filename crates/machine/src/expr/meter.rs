@@ -11,6 +11,9 @@ use std::cell::Cell;
 /// Free stack below which recursion is stopped.
 const STACK_LEFT_MIN: usize = 512 * 1024;
 
+/// A call that may recurse costs about 100 ns.
+const CALL_PRICE: usize = 4;
+
 /// Why an evaluation was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -75,7 +78,7 @@ pub(super) fn is_stopped() -> bool {
 
 /// Pays for one call of a function that may recurse; false means that the evaluation has been stopped.
 pub(super) fn enter_call() -> bool {
-    charge(1);
+    charge(CALL_PRICE);
     if stacker::remaining_stack().is_some_and(|left| left < STACK_LEFT_MIN) {
         stop(Stop::Recursion);
     }

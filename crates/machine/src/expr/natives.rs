@@ -22,7 +22,7 @@ pub(super) type Fun = Filter<Native<Engine>>;
 type Run = jaq_core::RunPtr<Engine>;
 
 /// Name, number of arguments by value, and body of the functions without filter arguments.
-const PLAIN: [(&str, usize, Run); 19] = [
+const PLAIN: [(&str, usize, Run); 20] = [
     ("windlass_tick", 0, |_| match meter::enter_call() {
         true => box_once(Ok(Value::default())),
         // Halting cannot be caught by the expression.
@@ -44,6 +44,7 @@ const PLAIN: [(&str, usize, Run); 19] = [
     ("has", 1, |cv| unary(cv, has)),
     ("indices", 1, |cv| unary(cv, indices)),
     ("bsearch", 1, |cv| unary(cv, binary_search)),
+    ("join", 1, |cv| unary(cv, join)),
     ("sort", 0, |cv| bome(sort(cv.1))),
     ("matches", 2, |cv| bome(regex::parts(cv, regex::Wanted::Matches))),
     ("split_", 2, |cv| bome(regex::parts(cv, regex::Wanted::Between))),
@@ -170,6 +171,25 @@ fn has(input: Value, key: Value) -> ValR {
         }
         _ => Err(Error::str(format_args!("cannot check whether {input} has the key {key}"))),
     }
+}
+
+/// The elements as one text; null joins as nothing, as in jq.
+fn join(input: Value, separator: Value) -> ValR {
+    let mut joined = Vec::new();
+    for (i, item) in elements(input)?.into_iter().enumerate() {
+        let (separator, item) = match (&separator.val, item.val) {
+            (Val::TStr(separator), Val::Null) => (separator, Value::text("")),
+            (Val::TStr(separator), val) => (separator, Value { val, ..item }.to_text(true)?),
+            _ => return separator.type_error("string"),
+        };
+        let Val::TStr(item) = &item.val else { return item.type_error("string") };
+        spend(text_price(separator.len() + item.len()))?;
+        if i > 0 {
+            joined.extend_from_slice(separator);
+        }
+        joined.extend_from_slice(item);
+    }
+    Ok(Value { val: Val::utf8_str(joined), depth: 0 })
 }
 
 /// Where `wanted` occurs: characters in text, positions in arrays.

@@ -11,6 +11,7 @@ use super::{
 use jaq_core::{Cv, Error};
 use jaq_json::Val;
 use regex_bites::{Captures, Regex, RegexBuilder};
+use std::cell::Cell;
 
 /// Memory of one compiled pattern; about a thousand states.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
@@ -25,7 +26,6 @@ pub(super) enum Wanted {
     Both,
 }
 
-#[derive(Default)]
 struct Flags {
     global: bool,
     skip_empty: bool,
@@ -74,23 +74,36 @@ pub(super) fn parts(mut cv: Cv<'_, Engine>, wanted: Wanted) -> ValR {
     Ok(found.into_iter().collect())
 }
 
+/// The compiled pattern; the last one of this thread is kept, for `map(test(...))`.
 fn compile(pattern: &Value, flags: &Value) -> ValR<(Regex, Flags)> {
-    let (Val::TStr(pattern), Val::TStr(letters)) = (&pattern.val, &flags.val) else {
-        return Err(Error::str(format_args!(
-            "cannot use {pattern} with flags {flags} as regular expression"
-        )));
+    let (Val::TStr(source), Val::TStr(letters)) = (&pattern.val, &flags.val) else {
+        return Err(Error::str(format_args!("{pattern} with flags {flags} is not a regular expression")));
     };
-    let pattern = std::str::from_utf8(pattern).map_err(|_| Error::str("text is not valid UTF-8"))?;
-    if pattern.len() > SOURCE_BYTES_MAX {
+    let source = std::str::from_utf8(source).map_err(|_| Error::str("text is not valid UTF-8"))?;
+    if source.len() > SOURCE_BYTES_MAX {
         return Err(Error::str("the regular expression is too long"));
     }
-    spend(40 + 8 * states_max(pattern))?;
+    spend(8)?;
+    let is_same = |(regex, of): &(Regex, Vec<u8>)| regex.as_str() == source && of[..] == letters[..];
+    let (regex, letters) = match LAST.take().filter(is_same) {
+        Some(last) => last,
+        None => (build(source, letters)?, letters.to_vec()),
+    };
+    let flags = Flags { global: letters.contains(&b'g'), skip_empty: letters.contains(&b'n') };
+    LAST.set(Some((regex.clone(), letters)));
+    Ok((regex, flags))
+}
+
+thread_local! {
+    static LAST: Cell<Option<(Regex, Vec<u8>)>> = const { Cell::new(None) };
+}
+
+fn build(pattern: &str, letters: &[u8]) -> ValR<Regex> {
+    spend(100 + 2 * states_max(pattern))?;
     let mut builder = RegexBuilder::new(pattern);
-    let mut flags = Flags::default();
-    for letter in letters.iter() {
+    for letter in letters {
         match letter {
-            b'g' => flags.global = true,
-            b'n' => flags.skip_empty = true,
+            b'g' | b'n' => {}
             b'i' => _ = builder.case_insensitive(true),
             b'm' => _ = builder.multi_line(true),
             b's' => _ = builder.dot_matches_new_line(true),
@@ -101,7 +114,7 @@ fn compile(pattern: &Value, flags: &Value) -> ValR<(Regex, Flags)> {
         }
     }
     let built = builder.size_limit(PATTERN_BYTES_MAX).build();
-    built.map(|regex| (regex, flags)).map_err(|e| Error::str(format_args!("not a regular expression: {e}")))
+    built.map_err(|e| Error::str(format_args!("not a regular expression: {e}")))
 }
 
 /// An upper estimate of the states of a pattern: its length times all its repetition counts.
