@@ -1,1 +1,47 @@
-//! server
+//! Answers. REST with OpenAPI, server-sent events, authentication and authorisation.
+//!
+//! The way in: [`serve`] (or [`router`] without a listener), [`routes::ROUTES`] (every address and what it demands),
+//! [`access`] (roles and permissions), [`code`] (every problem code). One file per resource holds its handlers and
+//! the types that go over the wire.
+//!
+//! Invariant: nothing here writes except through `runtime::Handle`, and every read names the caller's tenant, which
+//! comes from the key. A handler is reachable only through the guard of [`auth`].
+
+pub mod access;
+pub mod code;
+pub mod problem;
+pub mod routes;
+
+mod app;
+mod auth;
+mod body;
+mod bulk;
+mod clock;
+mod dead_letters;
+mod definitions;
+mod docs;
+mod etag;
+mod frame;
+mod health;
+mod history;
+mod instances;
+mod keys;
+mod me;
+mod metrics;
+mod options;
+mod orders;
+mod page;
+mod query;
+mod refusal;
+mod result;
+mod router;
+mod serve;
+mod stream;
+mod tasks;
+mod tenants;
+mod wire;
+
+pub use clock::Clock;
+pub use options::Options;
+pub use router::{Error, description, router};
+pub use serve::serve;

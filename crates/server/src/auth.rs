@@ -1,0 +1,201 @@
+//! Finds out who asks and whether they may: the guard in front of every route.
+//!
+//! Keys look like `wlk_<id>_<secret>`. The store holds SHA-256 of the secret; comparing takes the same time whether
+//! or not it matches. The tenant comes from the key and from nowhere else, except that a `platform` key may name
+//! another tenant in the `Tenant` header.
+
+use crate::{
+    access::{Access, Role},
+    app::App,
+    code,
+    problem::{Problem, excerpt},
+    routes::{self, Entry},
+};
+use axum::{
+    extract::{FromRequestParts, MatchedPath, Request, State},
+    http::{HeaderMap, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use machine::{TenantId, Time};
+use sha2::{Digest, Sha256};
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+use store::rows::KeyRow;
+use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+
+/// The longest token worth looking at.
+const TOKEN_BYTES_MAX: usize = 256;
+/// The most keys remembered at once.
+const CACHED_KEYS_MAX: usize = 4096;
+
+/// Whoever asks, once the guard let them pass.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The tenant that is asked about.
+    pub tenant: TenantId,
+    /// The tenant the key belongs to.
+    pub home: TenantId,
+    pub key_id: String,
+    /// Name under which they act.
+    pub actor: String,
+    pub roles: Vec<Role>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Problem> {
+        parts
+            .extensions
+            .get::<Caller>()
+            .cloned()
+            .ok_or_else(|| Problem::internal("a handler wants a caller on a public route"))
+    }
+}
+
+/// The layer: looks the route up in the table, authenticates, authorises.
+pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let access = match access_of(&request) {
+        Ok(access) => access,
+        Err(problem) => return problem.into_response(),
+    };
+    let open = access == Access::Public
+        || (app.options.metrics_public && access == Access::Needs(crate::access::Permission::MetricsRead));
+    if !open {
+        match admit(&app, access, request.headers()).await {
+            Ok(caller) => request.extensions_mut().insert(caller),
+            Err(problem) => return problem.into_response(),
+        };
+    }
+    next.run(request).await
+}
+
+fn access_of(request: &Request) -> Result<Access, Problem> {
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    match routes::find(request.method().as_str(), path) {
+        Entry::Found(access) => Ok(access),
+        Entry::OtherMethods(allowed) => Err(Problem::new(
+            code::METHOD_NOT_ALLOWED,
+            format!("{} is not allowed here; {allowed} is", excerpt(request.method().as_str())),
+        )
+        .with_header(header::ALLOW, &allowed)),
+        Entry::Missing => Err(Problem::new(code::ROUTE_NOT_FOUND, "there is nothing at this address")),
+    }
+}
+
+async fn admit(app: &App, access: Access, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let mut caller = authenticate(app, headers).await?;
+    if let Some(wanted) = headers.get("tenant") {
+        caller.tenant = other_tenant(app, &caller, wanted.as_bytes()).await?;
+        if caller.tenant != caller.home {
+            // Roles hold in the key's own tenant; only `platform` reaches beyond it.
+            caller.roles.retain(|role| *role == Role::Platform);
+        }
+    }
+    match access.admits(&caller.roles) {
+        true => Ok(caller),
+        false => Err(Problem::new(
+            code::FORBIDDEN,
+            format!("this needs the permission {}, which the key's roles do not grant", access.word()),
+        )),
+    }
+}
+
+async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let refused = || {
+        Problem::new(code::UNAUTHENTICATED, "send a valid key as: Authorization: Bearer wlk_…")
+            .with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"windlass\"")
+    };
+    let (key_id, secret) = presented(headers).ok_or_else(refused)?;
+    let (tenant, key) = app.keys.find(app, &key_id).await?.ok_or_else(refused)?;
+    let digest = Sha256::digest(secret.as_bytes());
+    let matches: bool = digest.as_slice().ct_eq(&key.hash).into();
+    if !matches || !is_current(&key, (app.options.clock)()) {
+        return Err(refused());
+    }
+    let roles = roles_of(&key);
+    Ok(Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles })
+}
+
+/// The id and the secret of the token, if one of the right form was sent.
+fn presented(headers: &HeaderMap) -> Option<(String, String)> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?.to_str().ok()?;
+    if values.next().is_some() || value.len() > TOKEN_BYTES_MAX {
+        return None;
+    }
+    let (scheme, token) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    split_token(token.trim())
+}
+
+/// Splits `wlk_<id>_<secret>`.
+pub fn split_token(token: &str) -> Option<(String, String)> {
+    let (id, secret) = token.strip_prefix("wlk_")?.split_once('_')?;
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+    (is_plain(id) && is_plain(secret)).then(|| (id.to_owned(), secret.to_owned()))
+}
+
+fn is_current(key: &KeyRow, now: Time) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| now < end)
+}
+
+/// The roles a key carries; words that are no role grant nothing.
+pub fn roles_of(key: &KeyRow) -> Vec<Role> {
+    let words: Vec<String> = serde_json::from_slice(&key.roles).unwrap_or_default();
+    words.iter().filter_map(|word| Role::by_word(word)).collect()
+}
+
+async fn other_tenant(app: &App, caller: &Caller, wanted: &[u8]) -> Result<TenantId, Problem> {
+    let unknown = || Problem::not_found("tenant");
+    let wanted = std::str::from_utf8(wanted).ok().and_then(|text| TenantId::new(text).ok());
+    let wanted = wanted.ok_or_else(unknown)?;
+    if wanted == caller.home {
+        return Ok(wanted);
+    }
+    // The same answer whether or not the tenant exists: a name alone must not tell.
+    if !caller.roles.contains(&Role::Platform) || app.store().tenant(&wanted).await?.is_none() {
+        return Err(unknown());
+    }
+    Ok(wanted)
+}
+
+/// Keys seen lately, so that a request does not cost a read. Entries live [`crate::Options::key_cache`].
+#[derive(Default)]
+pub struct Keys {
+    seen: Mutex<HashMap<String, (Instant, TenantId, KeyRow)>>,
+}
+
+impl Keys {
+    async fn find(&self, app: &App, id: &str) -> Result<Option<(TenantId, KeyRow)>, Problem> {
+        if let Some(found) = self.cached(id, app.options.key_cache) {
+            return Ok(Some(found));
+        }
+        let found = app.store().key_by_id(id).await?;
+        if let Some((tenant, key)) = &found {
+            let mut seen = self.lock();
+            if seen.len() >= CACHED_KEYS_MAX {
+                seen.clear();
+            }
+            seen.insert(id.to_owned(), (Instant::now(), tenant.clone(), key.clone()));
+        }
+        Ok(found)
+    }
+
+    fn cached(&self, id: &str, life: Duration) -> Option<(TenantId, KeyRow)> {
+        let seen = self.lock();
+        let (at, tenant, key) = seen.get(id)?;
+        (at.elapsed() < life).then(|| (tenant.clone(), key.clone()))
+    }
+
+    /// Forgets a key that was revoked here; other nodes notice within the cache's life.
+    pub fn forget(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, TenantId, KeyRow)>> {
+        self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

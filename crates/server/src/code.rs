@@ -1,0 +1,125 @@
+//! Every problem code the API answers: one constant each, listed in [`ALL`].
+//!
+//! A code is a promise to clients: it never changes its meaning, and `docs/errors.md` explains each one (a test
+//! compares the two). Codes that the runtime names in a refusal are looked up here by their word.
+
+/// One kind of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Stable kebab-case word.
+    pub word: &'static str,
+    pub status: u16,
+    pub title: &'static str,
+    /// True if sending the same request again later may succeed.
+    pub retryable: bool,
+}
+
+const fn code(word: &'static str, status: u16, title: &'static str) -> Code {
+    Code { word, status, title, retryable: false }
+}
+
+const fn passing(word: &'static str, status: u16, title: &'static str) -> Code {
+    Code { word, status, title, retryable: true }
+}
+
+// ---- reading the request ----
+pub const INVALID_REQUEST: Code = code("invalid-request", 400, "The request is not valid");
+pub const INVALID_JSON: Code = code("invalid-json", 400, "The body is not valid JSON");
+pub const INVALID_UTF8: Code = code("invalid-utf8", 400, "The text is not valid UTF-8");
+pub const LONE_SURROGATE: Code = code("lone-surrogate", 400, "The text holds half of a surrogate pair");
+pub const NUL_CHARACTER: Code = code("nul-character", 400, "The text holds a NUL character");
+pub const NUMBER_OUT_OF_RANGE: Code = code("number-out-of-range", 400, "A number is out of range");
+pub const DUPLICATE_KEY: Code = code("duplicate-key", 400, "An object names a key twice");
+pub const TOO_DEEP: Code = code("too-deep", 400, "The JSON is nested too deeply");
+pub const UNKNOWN_KEY: Code = code("unknown-key", 400, "The body has a key that is not known");
+pub const MISSING_KEY: Code = code("missing-key", 400, "The body lacks a required key");
+pub const INVALID_VALUE: Code = code("invalid-value", 400, "A value is not acceptable");
+pub const UNKNOWN_PARAMETER: Code = code("unknown-parameter", 400, "A query parameter is not known");
+pub const INVALID_PARAMETER: Code = code("invalid-parameter", 400, "A query parameter is not acceptable");
+pub const PAGE_TOO_LARGE: Code = code("page-too-large", 400, "The page is too large");
+pub const INVALID_CURSOR: Code = code("invalid-cursor", 400, "The cursor is not valid here");
+pub const INVALID_HEADER: Code = code("invalid-header", 400, "A header is not acceptable");
+pub const INVALID_ID: Code = code("invalid-id", 400, "The id is not well formed");
+pub const TOO_MANY_ITEMS: Code = code("too-many-items", 400, "Too many items in one request");
+pub const INTERRUPTED_BODY: Code = passing("interrupted-body", 400, "The body ended early");
+pub const REQUEST_TIMEOUT: Code = passing("request-timeout", 408, "The request took too long to arrive");
+pub const BODY_TOO_LARGE: Code = code("body-too-large", 413, "The body is too large");
+pub const URI_TOO_LONG: Code = code("uri-too-long", 414, "The address is too long");
+pub const UNSUPPORTED_MEDIA_TYPE: Code =
+    code("unsupported-media-type", 415, "The content type is not supported");
+pub const HEADERS_TOO_LARGE: Code = code("headers-too-large", 431, "The headers are too large");
+
+// ---- who asks ----
+pub const UNAUTHENTICATED: Code = code("unauthenticated", 401, "A valid key is needed");
+pub const FORBIDDEN: Code = code("forbidden", 403, "The key does not allow this");
+pub const TENANT_SUSPENDED: Code = code("tenant-suspended", 403, "The tenant is suspended");
+
+// ---- what is asked for ----
+pub const NOT_FOUND: Code = code("not-found", 404, "Not found");
+pub const ROUTE_NOT_FOUND: Code = code("route-not-found", 404, "There is nothing at this address");
+pub const METHOD_NOT_ALLOWED: Code = code("method-not-allowed", 405, "The method is not allowed here");
+pub const CONFLICT: Code = code("conflict", 409, "The object's state does not allow this");
+pub const VERSION_EXISTS: Code = code("version-exists", 409, "The version exists with another document");
+pub const BUSINESS_KEY_TAKEN: Code =
+    code("business-key-taken", 409, "An open instance holds the business key");
+pub const TENANT_EXISTS: Code = code("tenant-exists", 409, "The tenant exists");
+pub const STALE: Code = code("stale", 412, "The object has changed");
+pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
+pub const IDEMPOTENCY_KEY_REUSED: Code =
+    code("idempotency-key-reused", 422, "The idempotency key was used with another request");
+
+// ---- what the server can do now ----
+pub const BUSY: Code = passing("busy", 429, "Too much work is queued");
+pub const INTERNAL: Code = passing("internal", 500, "The server made an error");
+pub const UNAVAILABLE: Code = passing("unavailable", 503, "The server cannot answer now");
+pub const STORE_FULL: Code = passing("store-full", 507, "The store has no room left");
+
+/// All codes, in the order of `docs/errors.md`.
+pub const ALL: &[Code] = &[
+    INVALID_REQUEST,
+    INVALID_JSON,
+    INVALID_UTF8,
+    LONE_SURROGATE,
+    NUL_CHARACTER,
+    NUMBER_OUT_OF_RANGE,
+    DUPLICATE_KEY,
+    TOO_DEEP,
+    UNKNOWN_KEY,
+    MISSING_KEY,
+    INVALID_VALUE,
+    UNKNOWN_PARAMETER,
+    INVALID_PARAMETER,
+    PAGE_TOO_LARGE,
+    INVALID_CURSOR,
+    INVALID_HEADER,
+    INVALID_ID,
+    TOO_MANY_ITEMS,
+    INTERRUPTED_BODY,
+    REQUEST_TIMEOUT,
+    BODY_TOO_LARGE,
+    URI_TOO_LONG,
+    UNSUPPORTED_MEDIA_TYPE,
+    HEADERS_TOO_LARGE,
+    UNAUTHENTICATED,
+    FORBIDDEN,
+    TENANT_SUSPENDED,
+    NOT_FOUND,
+    ROUTE_NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    CONFLICT,
+    VERSION_EXISTS,
+    BUSINESS_KEY_TAKEN,
+    TENANT_EXISTS,
+    STALE,
+    DEFINITION_INVALID,
+    IDEMPOTENCY_KEY_REUSED,
+    BUSY,
+    INTERNAL,
+    UNAVAILABLE,
+    STORE_FULL,
+];
+
+/// The code with this word, if there is one.
+pub fn by_word(word: &str) -> Option<Code> {
+    ALL.iter().copied().find(|code| code.word == word)
+}

@@ -1,0 +1,135 @@
+//! The API's description and the pages around it: OpenAPI, its offline viewer, the error codes, the front page.
+//!
+//! Everything is inside the binary and same-origin: the viewer works without any network.
+
+use crate::{
+    app::App,
+    code,
+    problem::{ERRORS_PATH, Problem},
+    query::{Named, NoParameters},
+    routes::{Entry, find},
+};
+use axum::{
+    extract::State,
+    http::{HeaderValue, header},
+    response::{Html, IntoResponse, Redirect, Response},
+};
+use std::sync::{Arc, LazyLock};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::{
+        self,
+        extensions::ExtensionsBuilder,
+        path::{Operation, PathItem},
+        security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
+    },
+};
+
+const ERRORS: &str = include_str!("../../../docs/errors.md");
+const FRONT_PAGE: &str = include_str!("front.html");
+/// The viewer styles itself with inline styles and data images; scripts come from this server only.
+const VIEWER_POLICY: &str =
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
+
+/// What the routes themselves do not say.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Windlass", description = "Durable workflows and workers for many tenants."),
+    components(schemas(crate::problem::ProblemBody)),
+    tags(
+        (name = "definitions", description = "What can be started."),
+        (name = "instances", description = "What was started."),
+        (name = "tasks", description = "Work for people."),
+        (name = "dead letters", description = "What could not be done."),
+        (name = "access", description = "Tenants, keys, who am I."),
+        (name = "operations", description = "Health, metrics, the stream of changes, this document."),
+    ),
+    modifiers(&BearerKey)
+)]
+pub struct Description;
+
+struct BearerKey;
+
+impl Modify for BearerKey {
+    fn modify(&self, document: &mut openapi::OpenApi) {
+        let mut bearer = Http::new(HttpAuthScheme::Bearer);
+        bearer.description = Some("an API key: wlk_<id>_<secret>".to_owned());
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("key", SecurityScheme::Http(bearer));
+    }
+}
+
+/// The operations of one path with their methods.
+pub fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
+    let all = [
+        ("GET", item.get.as_mut()),
+        ("POST", item.post.as_mut()),
+        ("PUT", item.put.as_mut()),
+        ("DELETE", item.delete.as_mut()),
+        ("PATCH", item.patch.as_mut()),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation?))).collect()
+}
+
+/// Writes into each operation what the route table demands of its caller.
+pub fn describe_access(document: &mut openapi::OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            let Entry::Found(access) = find(method, path) else { continue };
+            let extension = ExtensionsBuilder::new().add("x-permission", access.word()).build();
+            operation.extensions.get_or_insert_default().merge(extension);
+            let is_public = access == crate::access::Access::Public;
+            let key = SecurityRequirement::new("key", Vec::<String>::new());
+            operation.security = Some(if is_public { vec![] } else { vec![key] });
+        }
+    }
+}
+
+/// This API as an OpenAPI 3.1 document.
+#[utoipa::path(
+    get, path = "/api/v1/openapi.json", tag = "operations", operation_id = "get_openapi",
+    responses((status = 200, description = "OpenAPI 3.1", body = crate::wire::Stored))
+)]
+pub async fn openapi(State(app): State<App>, _: NoParameters) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], app.openapi.clone()).into_response()
+}
+
+/// The viewer's address without its slash.
+pub async fn viewer_redirect() -> Redirect {
+    Redirect::permanent("/api/docs/")
+}
+
+pub async fn viewer_index() -> Result<Response, Problem> {
+    viewer_file("")
+}
+
+pub async fn viewer(Named(file): Named<String>) -> Result<Response, Problem> {
+    viewer_file(&file)
+}
+
+fn viewer_file(file: &str) -> Result<Response, Problem> {
+    static CONFIG: LazyLock<Arc<utoipa_swagger_ui::Config<'static>>> =
+        LazyLock::new(|| Arc::new(utoipa_swagger_ui::Config::from("/api/v1/openapi.json")));
+    let found = utoipa_swagger_ui::serve(file, CONFIG.clone()).map_err(Problem::internal)?;
+    let found = found.ok_or_else(|| Problem::new(code::ROUTE_NOT_FOUND, "the viewer has no such file"))?;
+    let mut response = found.bytes.into_owned().into_response();
+    let headers = response.headers_mut();
+    if let Ok(kind) = HeaderValue::from_str(&found.content_type) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    if found.gzpipped {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(VIEWER_POLICY));
+    Ok(response)
+}
+
+/// What every problem code means.
+pub async fn errors() -> Response {
+    ([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], ERRORS).into_response()
+}
+
+/// Says what this is and where to go.
+pub async fn front() -> Html<String> {
+    Html(FRONT_PAGE.replace("{errors}", ERRORS_PATH).replace("{version}", env!("CARGO_PKG_VERSION")))
+}

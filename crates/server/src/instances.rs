@@ -1,0 +1,326 @@
+//! Instances: start, list, read.
+
+use crate::{
+    app::{App, detached},
+    auth::Caller,
+    body::{self, Fields},
+    definitions,
+    page::{self, Cursors, Page},
+    problem::{Problem, ProblemBody},
+    query::{self, Named, NoParameters, Parameters},
+    refusal::instance_address,
+    wire::{self, Stored},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use machine::{
+    Data,
+    id::{self, Kind},
+};
+use runtime::api::Start;
+use serde::Serialize;
+use store::views::{InstanceFilter, InstanceView};
+use utoipa::ToSchema;
+
+/// The longest business key.
+const KEY_BYTES_MAX: usize = 255;
+const CORRELATION_BYTES_MAX: usize = 128;
+/// How many pages of rows one request may look through when a filter is applied here.
+const SCANNED_PAGES_MAX: usize = 5;
+
+/// Says that the answer is that of an earlier request with the same idempotency key.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// What to start.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub struct StartRequest {
+    definition: DefinitionRef,
+    /// Any JSON value.
+    input: Option<Stored>,
+    /// Business key: at most one open instance of the tenant holds it.
+    #[schema(max_length = 255)]
+    key: Option<String>,
+}
+
+/// Which definition.
+#[derive(Serialize, ToSchema)]
+pub struct DefinitionRef {
+    namespace: String,
+    name: String,
+    /// The newest unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+}
+
+/// A started instance.
+#[derive(Serialize, ToSchema)]
+pub struct Started {
+    pub id: String,
+}
+
+/// An instance as lists show it.
+#[derive(Serialize, ToSchema)]
+pub struct Instance {
+    id: String,
+    definition: DefinitionRef,
+    /// pending, running, waiting, paused, completed, faulted or cancelled.
+    status: String,
+    /// Business key.
+    key: Option<String>,
+    /// What it waits for, if it does.
+    waiting: Option<Waiting>,
+    /// Raised by every change; also the ETag.
+    version: i64,
+    created_at: String,
+    updated_at: String,
+    ended_at: Option<String>,
+}
+
+/// What an instance waits for.
+#[derive(Serialize, ToSchema)]
+pub struct Waiting {
+    kind: String,
+    until: Option<String>,
+    /// The task a person must complete.
+    task: Option<String>,
+}
+
+/// An instance with its data.
+#[derive(Serialize, ToSchema)]
+pub struct InstanceDetail {
+    #[serde(flatten)]
+    instance: Instance,
+    input: Stored,
+    output: Option<Stored>,
+    error: Option<Stored>,
+    /// The exported `$context`.
+    context: Option<Stored>,
+    /// Where it stands, as the engine notes it.
+    pointer: Option<Stored>,
+    traceparent: Option<String>,
+    correlation_id: Option<String>,
+}
+
+/// Starts an instance. With `Idempotency-Key`, asking again answers the same instance.
+#[utoipa::path(
+    post, path = "/api/v1/instances", tag = "instances", operation_id = "start_instance",
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
+    request_body = StartRequest,
+    responses(
+        (status = 201, description = "started and durable", body = Started),
+        (status = 404, description = "no such definition", body = ProblemBody),
+        (status = 409, description = "an open instance holds the key; Location names it", body = ProblemBody),
+        (status = 422, description = "the idempotency key was used for another request", body = ProblemBody),
+        (status = 429, description = "too much work is queued; Retry-After says when", body = ProblemBody),
+    )
+)]
+pub async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    _: NoParameters,
+    headers: HeaderMap,
+    body: body::Json,
+) -> Result<Response, Problem> {
+    let mut start = read_start(&body.fields(&["definition", "input", "key"])?)?;
+    start.idempotency_key = query::idempotency_key(&headers)?;
+    trace(&mut start, &headers)?;
+    let started = detached(async move { Ok(app.handle.start(&caller.tenant, start).await?) }).await?;
+    let location = [(header::LOCATION, instance_address(started.id))];
+    let body = Json(Started { id: id::show(Kind::Instance, started.id) });
+    let mut response = (StatusCode::CREATED, location, body).into_response();
+    if started.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// One start, from the object that asks for it.
+pub fn read_start(fields: &Fields) -> Result<Start, Problem> {
+    Ok(Start {
+        definition: definitions::reference(fields)?,
+        input: fields.value("input").unwrap_or(Data::NULL),
+        business_key: fields.text("key", KEY_BYTES_MAX)?,
+        idempotency_key: None,
+        traceparent: None,
+        correlation_id: None,
+    })
+}
+
+/// Notes whom the start belongs to, as the caller's tracing sees it.
+pub fn trace(start: &mut Start, headers: &HeaderMap) -> Result<(), Problem> {
+    start.traceparent = traceparent(headers);
+    start.correlation_id = query::header(headers, "correlation-id", CORRELATION_BYTES_MAX)?;
+    Ok(())
+}
+
+/// The W3C trace parent; one that is malformed is ignored, as that standard demands.
+fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_hex = |part: &str, digits: usize| {
+        part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let [version, trace, parent, flags] = parts.as_slice() else { return None };
+    let is_valid = *version == "00"
+        && is_hex(trace, 32)
+        && is_hex(parent, 16)
+        && is_hex(flags, 2)
+        && trace.bytes().any(|b| b != b'0')
+        && parent.bytes().any(|b| b != b'0');
+    is_valid.then(|| text.to_owned())
+}
+
+const STATUSES: &[&str] =
+    &["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled", "suspended"];
+const FILTERS: &[&str] = &["status", "namespace", "name", "version", "key", "from", "to", "limit", "cursor"];
+
+/// Lists instances, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/instances", tag = "instances", operation_id = "list_instances",
+    params(
+        ("status" = Option<String>, Query,
+            description = "comma-separated status words; `suspended` means waiting on a timer"),
+        ("namespace" = Option<String>, Query), ("name" = Option<String>, Query),
+        ("version" = Option<String>, Query),
+        ("key" = Option<String>, Query, description = "business key"),
+        ("from" = Option<String>, Query, description = "created at or after this time"),
+        ("to" = Option<String>, Query, description = "created before this time"),
+        ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses((status = 200, description = "one page", body = Page<Instance>))
+)]
+pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Json<Page<Instance>>, Problem> {
+    let parameters = Parameters::read(&uri, FILTERS)?;
+    let limit = page::limit(&parameters)?;
+    let cursors = Cursors::new(&caller, "instances");
+    let after = cursors.read_id(&parameters)?;
+    let statuses = parameters.words("status", STATUSES)?;
+    let mut filter = InstanceFilter {
+        statuses: statuses.clone(),
+        namespace: parameters.owned("namespace"),
+        name: parameters.owned("name"),
+        version: parameters.owned("version"),
+        business_key: parameters.owned("key"),
+        created_from: parameters.time("from")?,
+        created_to: parameters.time("to")?,
+    };
+    // The store knows `waiting`; which of those wait on a timer is told apart here.
+    let has = |word: &str| statuses.iter().any(|status| status == word);
+    let suspended_only = has("suspended") && !has("waiting");
+    filter.statuses.retain(|word| word != "suspended");
+    if suspended_only {
+        filter.statuses.push("waiting".to_owned());
+    }
+    let keep = |view: &InstanceView| !suspended_only || view.row.status != "waiting" || is_suspended(view);
+    let (views, next) = scan(&app, &caller, &filter, after, limit, keep).await?;
+    let next = next.map(|id| cursors.write(id.as_bytes()));
+    Ok(Json(Page { items: views.into_iter().map(|view| instance_of(&view)).collect(), next }))
+}
+
+fn is_suspended(view: &InstanceView) -> bool {
+    view.runtime_status == "Suspended" || view.waiting_kind.as_deref() == Some("timer")
+}
+
+type Scanned = (Vec<InstanceView>, Option<uuid::Uuid>);
+
+/// Reads pages until `limit` rows passed `keep`, the list ended, or enough was read for one request. A page may
+/// therefore be short and still have a next one.
+async fn scan(
+    app: &App,
+    caller: &Caller,
+    filter: &InstanceFilter,
+    mut after: Option<uuid::Uuid>,
+    limit: usize,
+    keep: impl Fn(&InstanceView) -> bool,
+) -> Result<Scanned, Problem> {
+    let mut kept: Vec<InstanceView> = Vec::new();
+    for _ in 0..SCANNED_PAGES_MAX {
+        let page = store::views::Page { after, limit: page::rows_for(limit) };
+        let rows = app.store().instances(&caller.tenant, filter, &page).await?;
+        let is_last = rows.len() < page.limit;
+        for row in rows {
+            if kept.len() == limit {
+                return Ok((kept, after));
+            }
+            after = Some(row.row.id);
+            if keep(&row) {
+                kept.push(row);
+            }
+        }
+        if is_last {
+            return Ok((kept, None));
+        }
+        if kept.len() == limit {
+            break;
+        }
+    }
+    Ok((kept, after))
+}
+
+/// Reads an instance.
+#[utoipa::path(
+    get, path = "/api/v1/instances/{id}", tag = "instances", operation_id = "get_instance",
+    params(("id" = String, Path), ("If-None-Match" = Option<String>, Header)),
+    responses(
+        (status = 200, description = "the instance; its version is the ETag", body = InstanceDetail),
+        (status = 304, description = "it is still at the version of If-None-Match"),
+        (status = 404, description = "no such instance", body = ProblemBody),
+    )
+)]
+pub async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    _: NoParameters,
+    headers: HeaderMap,
+    Named(text): Named<String>,
+) -> Result<Response, Problem> {
+    let view = find(&app, &caller, &text).await?;
+    let body = InstanceDetail {
+        instance: instance_of(&view),
+        input: Stored::of(&view.row.input),
+        output: view.row.output.as_deref().map(Stored::of),
+        error: view.row.error.as_deref().map(Stored::of),
+        context: view.row.context.as_deref().map(Stored::of),
+        pointer: view.resume_pointer_json.as_deref().map(Stored::of),
+        traceparent: view.row.traceparent,
+        correlation_id: view.row.correlation_id,
+    };
+    Ok(crate::etag::answer(&headers, view.state_version, Json(body)))
+}
+
+/// The instance with the id in the path.
+pub async fn find(app: &App, caller: &Caller, text: &str) -> Result<InstanceView, Problem> {
+    let id = query::path_id(Kind::Instance, text)?;
+    let view = app.store().instance(&caller.tenant, id).await?;
+    view.ok_or_else(|| Problem::not_found("instance"))
+}
+
+fn instance_of(view: &InstanceView) -> Instance {
+    let row = &view.row;
+    let waiting = view.waiting_kind.as_ref().map(|kind| Waiting {
+        kind: kind.clone(),
+        until: wire::time_if(view.waiting_until),
+        task: view.active_task_id.map(|task| id::show(Kind::Task, task)),
+    });
+    Instance {
+        id: id::show(Kind::Instance, row.id),
+        definition: DefinitionRef {
+            namespace: row.namespace.clone(),
+            name: row.name.clone(),
+            version: Some(row.version.clone()),
+        },
+        status: row.status.clone(),
+        key: row.business_key.clone(),
+        waiting,
+        version: view.state_version,
+        created_at: wire::time(row.created_at),
+        updated_at: wire::time(row.updated_at),
+        ended_at: wire::time_if(row.ended_at),
+    }
+}

@@ -1,0 +1,113 @@
+//! Metrics in Prometheus' text form: what the runtime counts, what the store holds, what HTTP did.
+//!
+//! The values are of the whole node, over all tenants, so reading them needs `metrics:read` (the role `monitor` has
+//! nothing else) unless [`crate::Options::metrics_public`] opens them.
+
+use crate::{app::App, problem::Problem, query::NoParameters};
+use axum::{
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+use runtime::handle::Metric;
+use std::{fmt::Write, time::Duration};
+use store::views::Counts;
+
+/// What HTTP did.
+pub struct HttpMetrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+}
+
+impl HttpMetrics {
+    pub fn new() -> Result<HttpMetrics, prometheus::Error> {
+        let requests = IntCounterVec::new(
+            Opts::new("windlass_http_requests_total", "Requests answered."),
+            &["method", "route", "status"],
+        )?;
+        let seconds = HistogramVec::new(
+            HistogramOpts::new("windlass_http_request_seconds", "Time to the answer's head.")
+                .buckets(vec![0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0]),
+            &["method", "route"],
+        )?;
+        let registry = Registry::new();
+        registry.register(Box::new(requests.clone()))?;
+        registry.register(Box::new(seconds.clone()))?;
+        Ok(HttpMetrics { registry, requests, seconds })
+    }
+
+    pub fn observe(&self, method: &str, route: &str, status: u16, took: Duration) {
+        // Methods come from outside; only known words become labels, so their number is bounded.
+        let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+        let method = if known.contains(&method) { method } else { "other" };
+        self.requests.with_label_values(&[method, route, &status.to_string()]).inc();
+        self.seconds.with_label_values(&[method, route]).observe(took.as_secs_f64());
+    }
+}
+
+/// Answers all metrics of this node.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operations", operation_id = "get_metrics",
+    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain"))
+)]
+pub async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
+    let mut text = String::new();
+    write_runtime(&mut text, &app.handle.metrics());
+    let counts = app.store().counts(None).await?;
+    write_counts(&mut text, &counts);
+    let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
+    text.push_str(&http.map_err(Problem::internal)?);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+fn write_runtime(text: &mut String, metrics: &[Metric]) {
+    let mut sorted: Vec<&Metric> = metrics.iter().collect();
+    sorted.sort_by_key(|metric| metric.name);
+    let mut last = "";
+    for metric in sorted {
+        if metric.name != last {
+            head(text, metric.name, metric.help, metric.kind);
+            last = metric.name;
+        }
+        let labels: Vec<(&str, &str)> =
+            metric.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        sample(text, metric.name, &labels, metric.value);
+    }
+}
+
+fn write_counts(text: &mut String, counts: &Counts) {
+    let instances = "windlass_instances";
+    head(text, instances, "Instances in the store by status.", "gauge");
+    for (status, number) in &counts.instances {
+        sample(text, instances, &[("status", status)], *number as f64);
+    }
+    let depths = [
+        ("windlass_signals_queued", "Signals in the queue.", counts.signals),
+        ("windlass_timers_queued", "Timers not yet due or not yet done.", counts.timers),
+        ("windlass_calls_queued", "Calls in the queue.", counts.calls),
+        ("windlass_dead_letters", "Dead letters kept.", counts.dead_letters),
+        ("windlass_outbox_queued", "Events not yet handed on.", counts.outbox),
+        ("windlass_tasks_open", "Tasks that wait for a person.", counts.tasks_open),
+    ];
+    for (name, help, number) in depths {
+        head(text, name, help, "gauge");
+        sample(text, name, &[], number as f64);
+    }
+}
+
+fn head(text: &mut String, name: &str, help: &str, kind: &str) {
+    let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+    // Writing to a String cannot fail.
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
+    let escape = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let labels: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
+    let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name}{labels} {value}");
+}

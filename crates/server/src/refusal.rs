@@ -1,0 +1,77 @@
+//! Turns what the runtime and the store refuse into problems: the only place that knows both vocabularies.
+
+use crate::{
+    code,
+    problem::{Problem, flaws},
+};
+use axum::http::header;
+use machine::id::{self, Kind};
+use runtime::api::Refusal;
+
+/// How long a client is asked to stay away, in seconds.
+const BUSY_RETRY_AFTER: &str = "1";
+const UNAVAILABLE_RETRY_AFTER: &str = "2";
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::NotFound(_) => Problem::new(code::NOT_FOUND, detail),
+            Refusal::Invalid { code, problems, .. } => invalid(code, detail, problems),
+            Refusal::Conflict { code, existing, .. } => {
+                let known = code::by_word(code).filter(|known| known.status == 409);
+                let problem = Problem::new(known.unwrap_or(code::CONFLICT), detail);
+                match existing {
+                    Some(id) => problem.with_header(header::LOCATION, &instance_address(id)),
+                    None => problem,
+                }
+            }
+            Refusal::KeyReused => Problem::new(code::IDEMPOTENCY_KEY_REUSED, detail),
+            Refusal::Stale { current } => {
+                Problem::new(code::STALE, detail).with_header(header::ETAG, &format!("\"{current}\""))
+            }
+            Refusal::Suspended => Problem::new(code::TENANT_SUSPENDED, detail),
+            Refusal::Busy => {
+                Problem::new(code::BUSY, detail).with_header(header::RETRY_AFTER, BUSY_RETRY_AFTER)
+            }
+            Refusal::Full => Problem::new(
+                code::STORE_FULL,
+                "the store has no room left: nothing was written; reads still work",
+            ),
+            Refusal::Unavailable(cause) => unavailable(&cause),
+        }
+    }
+}
+
+fn invalid(word: &'static str, detail: String, problems: Vec<machine::language::Problem>) -> Problem {
+    let known = code::by_word(word).filter(|known| matches!(known.status, 400 | 413 | 415 | 422));
+    let code = match known {
+        Some(known) => known,
+        None if problems.is_empty() => code::INVALID_REQUEST,
+        None => code::DEFINITION_INVALID,
+    };
+    let mut problem = Problem::new(code, detail);
+    problem.errors = flaws(problems);
+    problem
+}
+
+fn unavailable(cause: &str) -> Problem {
+    // The cause may quote the store (file names, SQL), so it is logged and not shown.
+    tracing::warn!(cause, "answered unavailable");
+    Problem::new(code::UNAVAILABLE, "the server cannot do this right now; nothing was acknowledged")
+        .with_header(header::RETRY_AFTER, UNAVAILABLE_RETRY_AFTER)
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Problem {
+        match error {
+            store::Error::Corrupt(cause) => Problem::internal(cause),
+            other => unavailable(&other.to_string()),
+        }
+    }
+}
+
+/// The address of an instance, for `Location`.
+pub fn instance_address(id: uuid::Uuid) -> String {
+    format!("/api/v1/instances/{}", id::show(Kind::Instance, id))
+}

@@ -1,0 +1,139 @@
+//! Puts the routes together: handlers, guard, frame. Refuses to build if the table and the handlers disagree.
+
+use crate::{
+    app::{App, Inner},
+    auth, bulk, code, dead_letters, definitions, docs, frame, health, history, instances, keys, me, metrics,
+    options::Options,
+    orders,
+    problem::Problem,
+    result,
+    routes::ROUTES,
+    stream, tasks, tenants,
+};
+use axum::{Router, middleware, routing::get};
+use runtime::Handle;
+use std::{collections::BTreeSet, sync::Arc};
+use tokio::sync::watch;
+use utoipa::{OpenApi, openapi};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A handler that no line of the route table allows.
+    #[error("no permission is declared for: {}", .0.join(", "))]
+    Undeclared(Vec<String>),
+    /// A line of the route table without a handler.
+    #[error("no handler answers: {}", .0.join(", "))]
+    Unanswered(Vec<String>),
+    #[error("the OpenAPI document cannot be written: {0}")]
+    Description(#[from] serde_json::Error),
+    #[error("metrics cannot be registered: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// The whole server as a router, for callers that bring their own listener or none.
+pub fn router(handle: Handle, options: Options) -> Result<Router, Error> {
+    let (stop, stopping) = watch::channel(false);
+    let router = stoppable(handle, options, stopping)?;
+    // Nobody will ever say stop, but the channel must stay open for those who listen to it.
+    Ok(router.layer(axum::Extension(Arc::new(stop))))
+}
+
+/// The same, with long answers that end when `stopping` turns true.
+pub fn stoppable(handle: Handle, options: Options, stopping: watch::Receiver<bool>) -> Result<Router, Error> {
+    let (documented, mut description) = handlers().split_for_parts();
+    check(&mut description)?;
+    docs::describe_access(&mut description);
+    let app = App::new(Inner {
+        handle,
+        options,
+        keys: auth::Keys::default(),
+        feed: Arc::new(stream::Feed::new()),
+        http: metrics::HttpMetrics::new()?,
+        openapi: description.to_json()?.into(),
+        stopping,
+    });
+    let router = documented
+        .merge(pages())
+        .route_layer(middleware::from_fn_with_state(app.clone(), auth::guard))
+        .fallback(nowhere)
+        .layer(middleware::from_fn_with_state(app.clone(), frame::frame));
+    Ok(router.with_state(app))
+}
+
+/// The OpenAPI document, without a server.
+pub fn description() -> openapi::OpenApi {
+    let mut description = handlers().into_openapi();
+    docs::describe_access(&mut description);
+    description
+}
+
+fn handlers() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(docs::Description::openapi())
+        .routes(routes!(definitions::list, definitions::deploy))
+        .routes(routes!(definitions::validate))
+        .routes(routes!(definitions::newest))
+        .routes(routes!(definitions::versions))
+        .routes(routes!(definitions::version))
+        .routes(routes!(instances::list, instances::start))
+        .routes(routes!(bulk::start))
+        .routes(routes!(instances::read))
+        .routes(routes!(history::list))
+        .routes(routes!(result::read))
+        .routes(routes!(orders::signal))
+        .routes(routes!(orders::cancel))
+        .routes(routes!(orders::pause))
+        .routes(routes!(orders::resume))
+        .routes(routes!(orders::retry))
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::read))
+        .routes(routes!(tasks::claim))
+        .routes(routes!(tasks::release))
+        .routes(routes!(tasks::assign))
+        .routes(routes!(tasks::complete))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::read))
+        .routes(routes!(dead_letters::replay))
+        .routes(routes!(dead_letters::discard))
+        .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(me::read))
+        .routes(routes!(stream::read))
+        .routes(routes!(docs::openapi))
+        .routes(routes!(health::health))
+        .routes(routes!(health::readiness))
+        .routes(routes!(metrics::read))
+}
+
+/// Pages are no part of the API, so OpenAPI does not list them; the table does.
+fn pages() -> Router<App> {
+    Router::new()
+        .route("/", get(docs::front))
+        .route("/docs/errors.md", get(docs::errors))
+        .route("/api/docs", get(docs::viewer_redirect))
+        .route("/api/docs/", get(docs::viewer_index))
+        .route("/api/docs/{*file}", get(docs::viewer))
+}
+
+async fn nowhere() -> Problem {
+    Problem::new(code::ROUTE_NOT_FOUND, "there is nothing at this address")
+}
+
+/// Every documented operation is in the table, and every documented line of the table is an operation.
+fn check(description: &mut openapi::OpenApi) -> Result<(), Error> {
+    let mut answered = BTreeSet::new();
+    for (path, item) in &mut description.paths.paths {
+        answered.extend(docs::operations(item).iter().map(|(method, _)| format!("{method} {path}")));
+    }
+    let lines = ROUTES.iter().filter(|route| route.documented);
+    let declared: BTreeSet<String> = lines.map(|route| format!("{} {}", route.method, route.path)).collect();
+    let undeclared: Vec<String> = answered.difference(&declared).cloned().collect();
+    let unanswered: Vec<String> = declared.difference(&answered).cloned().collect();
+    match (undeclared.is_empty(), unanswered.is_empty()) {
+        (false, _) => Err(Error::Undeclared(undeclared)),
+        (true, false) => Err(Error::Unanswered(unanswered)),
+        (true, true) => Ok(()),
+    }
+}

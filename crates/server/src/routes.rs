@@ -1,0 +1,105 @@
+//! The route table: every method and address this server answers, and what it demands of the caller.
+//!
+//! The table is the authority. [`crate::router::router`] refuses to build when a documented route is not in it, and
+//! [`crate::auth`] refuses any request whose route is not in it, so a handler cannot be reachable by accident.
+
+use crate::access::{Access, Permission::*};
+use Access::{Anyone, Needs, Public};
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    pub method: &'static str,
+    /// As the router and OpenAPI write it.
+    pub path: &'static str,
+    pub access: Access,
+    /// False for pages, which are no part of the API.
+    pub documented: bool,
+}
+
+const fn get(path: &'static str, access: Access) -> Route {
+    Route { method: "GET", path, access, documented: true }
+}
+
+const fn post(path: &'static str, access: Access) -> Route {
+    Route { method: "POST", path, access, documented: true }
+}
+
+const fn delete(path: &'static str, access: Access) -> Route {
+    Route { method: "DELETE", path, access, documented: true }
+}
+
+const fn page(path: &'static str) -> Route {
+    Route { method: "GET", path, access: Public, documented: false }
+}
+
+/// Every route.
+pub const ROUTES: &[Route] = &[
+    get("/api/v1/definitions", Needs(DefinitionsRead)),
+    post("/api/v1/definitions", Needs(DefinitionsWrite)),
+    post("/api/v1/definitions/validate", Needs(DefinitionsRead)),
+    get("/api/v1/definitions/{namespace}/{name}", Needs(DefinitionsRead)),
+    get("/api/v1/definitions/{namespace}/{name}/versions", Needs(DefinitionsRead)),
+    get("/api/v1/definitions/{namespace}/{name}/versions/{version}", Needs(DefinitionsRead)),
+    get("/api/v1/instances", Needs(InstancesRead)),
+    post("/api/v1/instances", Needs(InstancesStart)),
+    post("/api/v1/instances/bulk", Needs(InstancesStart)),
+    get("/api/v1/instances/{id}", Needs(InstancesRead)),
+    get("/api/v1/instances/{id}/history", Needs(InstancesRead)),
+    get("/api/v1/instances/{id}/result", Needs(InstancesRead)),
+    post("/api/v1/instances/{id}/signals/{name}", Needs(InstancesSignal)),
+    post("/api/v1/instances/{id}/cancel", Needs(InstancesOrder)),
+    post("/api/v1/instances/{id}/pause", Needs(InstancesOrder)),
+    post("/api/v1/instances/{id}/resume", Needs(InstancesOrder)),
+    post("/api/v1/instances/{id}/retry", Needs(InstancesOrder)),
+    get("/api/v1/tasks", Needs(TasksRead)),
+    get("/api/v1/tasks/{id}", Needs(TasksRead)),
+    post("/api/v1/tasks/{id}/claim", Needs(TasksAct)),
+    post("/api/v1/tasks/{id}/release", Needs(TasksAct)),
+    post("/api/v1/tasks/{id}/assign", Needs(TasksAct)),
+    post("/api/v1/tasks/{id}/complete", Needs(TasksAct)),
+    get("/api/v1/dead-letters", Needs(DeadLettersRead)),
+    get("/api/v1/dead-letters/{id}", Needs(DeadLettersRead)),
+    post("/api/v1/dead-letters/{id}/replay", Needs(DeadLettersAct)),
+    post("/api/v1/dead-letters/{id}/discard", Needs(DeadLettersAct)),
+    get("/api/v1/tenants", Needs(TenantsRead)),
+    post("/api/v1/tenants", Needs(TenantsWrite)),
+    get("/api/v1/keys", Needs(KeysRead)),
+    post("/api/v1/keys", Needs(KeysWrite)),
+    delete("/api/v1/keys/{id}", Needs(KeysWrite)),
+    get("/api/v1/me", Anyone),
+    get("/api/v1/stream", Needs(StreamRead)),
+    get("/api/v1/openapi.json", Public),
+    get("/healthz", Public),
+    get("/readyz", Public),
+    get("/metrics", Needs(MetricsRead)),
+    page("/"),
+    page("/docs/errors.md"),
+    page("/api/docs"),
+    page("/api/docs/"),
+    page("/api/docs/{*file}"),
+];
+
+/// What the table says about a request whose path matched `path`.
+pub enum Entry {
+    Found(Access),
+    /// The path is there, the method is not; these are.
+    OtherMethods(String),
+    /// Not in the table: nobody may pass.
+    Missing,
+}
+
+pub fn find(method: &str, path: &str) -> Entry {
+    // HEAD is GET without the body, for the router and for the table.
+    let method = if method == "HEAD" { "GET" } else { method };
+    let mut allowed = String::new();
+    for route in ROUTES.iter().filter(|route| route.path == path) {
+        if route.method == method {
+            return Entry::Found(route.access);
+        }
+        let words = if route.method == "GET" { "GET, HEAD" } else { route.method };
+        let comma = if allowed.is_empty() { "" } else { ", " };
+        allowed = format!("{allowed}{comma}{words}");
+    }
+    if allowed.is_empty() { Entry::Missing } else { Entry::OtherMethods(allowed) }
+}
