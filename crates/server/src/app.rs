@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 /// The handlers' state.
 #[derive(Clone)]
-pub struct App(Arc<Inner>);
+pub(crate) struct App(Arc<Inner>);
 
-pub struct Inner {
+pub(crate) struct Inner {
     pub handle: Handle,
     pub options: Options,
     pub keys: Keys,
@@ -22,16 +22,16 @@ pub struct Inner {
 }
 
 impl App {
-    pub fn new(inner: Inner) -> App {
+    pub(crate) fn new(inner: Inner) -> App {
         App(Arc::new(inner))
     }
 
-    pub fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         self.0.handle.store().as_ref()
     }
 
     /// Returns once the server was told to stop.
-    pub async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         let mut stopping = self.0.stopping.clone();
         if stopping.wait_for(|stop| *stop).await.is_err() {
             // Nobody can tell it to stop any more: it never will.
@@ -49,7 +49,7 @@ impl std::ops::Deref for App {
 
 /// Does the work in a task of its own, so that it runs to its end even if the client goes away. Every handler that
 /// changes something goes through here.
-pub async fn detached<T, W>(work: W) -> Result<T, Problem>
+pub(crate) async fn detached<T, W>(work: W) -> Result<T, Problem>
 where
     T: Send + 'static,
     W: Future<Output = Result<T, Problem>> + Send + 'static,

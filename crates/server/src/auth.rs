@@ -31,7 +31,7 @@ const CACHED_KEYS_MAX: usize = 4096;
 
 /// Whoever asks, once the guard let them pass.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// The tenant that is asked about.
     pub tenant: TenantId,
     /// The tenant the key belongs to.
@@ -54,7 +54,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// The layer: looks the route up in the table, authenticates, authorises.
-pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let access = match access_of(&request) {
         Ok(access) => access,
         Err(problem) => return problem.into_response(),
@@ -110,7 +110,7 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem>
     let (tenant, key) = app.keys.find(app, &key_id).await?.ok_or_else(refused)?;
     let digest = Sha256::digest(secret.as_bytes());
     let matches: bool = digest.as_slice().ct_eq(&key.hash).into();
-    if !matches || !is_current(&key, (app.options.clock)()) {
+    if !matches || !is_current(&key, app.options.clock.now()) {
         return Err(refused());
     }
     let roles = roles_of(&key);
@@ -132,7 +132,7 @@ fn presented(headers: &HeaderMap) -> Option<(String, String)> {
 }
 
 /// Splits `wlk_<id>_<secret>`.
-pub fn split_token(token: &str) -> Option<(String, String)> {
+pub(crate) fn split_token(token: &str) -> Option<(String, String)> {
     let (id, secret) = token.strip_prefix("wlk_")?.split_once('_')?;
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     (is_plain(id) && is_plain(secret)).then(|| (id.to_owned(), secret.to_owned()))
@@ -143,7 +143,7 @@ fn is_current(key: &KeyRow, now: Time) -> bool {
 }
 
 /// The roles a key carries; words that are no role grant nothing.
-pub fn roles_of(key: &KeyRow) -> Vec<Role> {
+pub(crate) fn roles_of(key: &KeyRow) -> Vec<Role> {
     let words: Vec<String> = serde_json::from_slice(&key.roles).unwrap_or_default();
     words.iter().filter_map(|word| Role::by_word(word)).collect()
 }
@@ -164,7 +164,7 @@ async fn other_tenant(app: &App, caller: &Caller, wanted: &[u8]) -> Result<Tenan
 
 /// Keys seen lately, so that a request does not cost a read. Entries live [`crate::Options::key_cache`].
 #[derive(Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     seen: Mutex<HashMap<String, (Instant, TenantId, KeyRow)>>,
 }
 
@@ -191,7 +191,7 @@ impl Keys {
     }
 
     /// Forgets a key that was revoked here; other nodes notice within the cache's life.
-    pub fn forget(&self, id: &str) {
+    pub(crate) fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
 

@@ -26,7 +26,7 @@ const DISCARD_BYTES_MAX: usize = 128 * 1024 * 1024;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A definition document.
-pub struct Document {
+pub(crate) struct Document {
     pub source: Bytes,
     pub format: Format,
 }
@@ -46,7 +46,7 @@ impl FromRequest<App> for Document {
 }
 
 /// A JSON value; `None` if the body is empty.
-pub struct Json(pub Option<Data>);
+pub(crate) struct Json(pub Option<Data>);
 
 impl FromRequest<App> for Json {
     type Rejection = Problem;
@@ -57,7 +57,7 @@ impl FromRequest<App> for Json {
 
 impl Json {
     /// Reads a body of at most `bytes_max`.
-    pub async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Json, Problem> {
+    pub(crate) async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Json, Problem> {
         let media_type = media_type(request.headers());
         let bytes = match media_type.as_str() {
             "application/json" | "" => read(request, bytes_max, options).await?,
@@ -74,7 +74,7 @@ impl Json {
     }
 
     /// The value as an object with known keys.
-    pub fn fields(self, known: &'static [&'static str]) -> Result<Fields, Problem> {
+    pub(crate) fn fields(self, known: &'static [&'static str]) -> Result<Fields, Problem> {
         match self.0 {
             Some(data) => Fields::new(&data, "", known),
             None => Err(Problem::at(code::INVALID_JSON, "", "a JSON object is needed, the body is empty")),
@@ -83,7 +83,7 @@ impl Json {
 }
 
 /// For routes that take neither body nor query parameters: refuses both. An empty object is fine.
-pub struct Nothing;
+pub(crate) struct Nothing;
 
 impl FromRequest<App> for Nothing {
     type Rejection = Problem;
@@ -173,13 +173,13 @@ async fn discard(body: Body) {
 }
 
 /// An object of the body. Unknown keys are refused when it is opened.
-pub struct Fields {
+pub(crate) struct Fields {
     data: Data,
     pointer: String,
 }
 
 impl Fields {
-    pub fn new(data: &Data, pointer: &str, known: &[&str]) -> Result<Fields, Problem> {
+    pub(crate) fn new(data: &Data, pointer: &str, known: &[&str]) -> Result<Fields, Problem> {
         let Some(entries) = data.entries() else {
             return Err(Problem::at(code::INVALID_VALUE, pointer, "this must be an object"));
         };
@@ -194,12 +194,12 @@ impl Fields {
     }
 
     /// The value under `key`; JSON null counts as absent.
-    pub fn value(&self, key: &str) -> Option<Data> {
+    pub(crate) fn value(&self, key: &str) -> Option<Data> {
         self.data.get(key).filter(|value| !value.is_null())
     }
 
     /// Text of 1 to `bytes_max` bytes.
-    pub fn text(&self, key: &str, bytes_max: usize) -> Result<Option<String>, Problem> {
+    pub(crate) fn text(&self, key: &str, bytes_max: usize) -> Result<Option<String>, Problem> {
         let Some(value) = self.value(key) else { return Ok(None) };
         match value.as_str() {
             Some(text) if !text.is_empty() && text.len() <= bytes_max => Ok(Some(text.to_owned())),
@@ -211,17 +211,17 @@ impl Fields {
         }
     }
 
-    pub fn required_text(&self, key: &str, bytes_max: usize) -> Result<String, Problem> {
+    pub(crate) fn required_text(&self, key: &str, bytes_max: usize) -> Result<String, Problem> {
         self.text(key, bytes_max)?.ok_or_else(|| self.missing(key))
     }
 
-    pub fn object(&self, key: &str, known: &[&str]) -> Result<Fields, Problem> {
+    pub(crate) fn object(&self, key: &str, known: &[&str]) -> Result<Fields, Problem> {
         let value = self.value(key).ok_or_else(|| self.missing(key))?;
         Fields::new(&value, &self.place(key), known)
     }
 
     /// The elements under `key`, at most `items_max`.
-    pub fn items(&self, key: &str, items_max: usize) -> Result<Vec<Data>, Problem> {
+    pub(crate) fn items(&self, key: &str, items_max: usize) -> Result<Vec<Data>, Problem> {
         let value = self.value(key).ok_or_else(|| self.missing(key))?;
         if value.len() > items_max {
             return Err(Problem::at(
@@ -236,7 +236,7 @@ impl Fields {
         }
     }
 
-    pub fn place(&self, key: &str) -> String {
+    pub(crate) fn place(&self, key: &str) -> String {
         format!("{}/{}", self.pointer, escape_pointer(key))
     }
 

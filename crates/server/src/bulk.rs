@@ -22,12 +22,12 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 /// The most items of one request.
-pub const ITEMS_MAX: usize = 1000;
+pub(crate) const ITEMS_MAX: usize = 1000;
 
 /// What to start.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct BulkRequest {
+pub(crate) struct BulkRequest {
     #[schema(max_items = 1000)]
     items: Vec<BulkItem>,
 }
@@ -35,7 +35,7 @@ pub struct BulkRequest {
 /// One start.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct BulkItem {
+pub(crate) struct BulkItem {
     #[schema(inline)]
     #[allow(dead_code, reason = "describes the body")]
     definition: instances::DefinitionRef,
@@ -49,13 +49,13 @@ pub struct BulkItem {
 
 /// One answer per item, in order.
 #[derive(Serialize, ToSchema)]
-pub struct BulkAnswer {
+pub(crate) struct BulkAnswer {
     items: Vec<ItemAnswer>,
 }
 
 /// How one item ended.
 #[derive(Serialize, ToSchema)]
-pub struct ItemAnswer {
+pub(crate) struct ItemAnswer {
     /// The HTTP status this item would have had alone.
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct ItemAnswer {
     request_body = BulkRequest,
     responses((status = 200, description = "one answer per item, in order", body = BulkAnswer))
 )]
-pub async fn start(
+pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
     request: Request,

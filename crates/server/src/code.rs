@@ -44,6 +44,7 @@ pub const TOO_MANY_ITEMS: Code = code("too-many-items", 400, "Too many items in 
 pub const INTERRUPTED_BODY: Code = passing("interrupted-body", 400, "The body ended early");
 pub const REQUEST_TIMEOUT: Code = passing("request-timeout", 408, "The request took too long to arrive");
 pub const BODY_TOO_LARGE: Code = code("body-too-large", 413, "The body is too large");
+pub const SIGNAL_TOO_LARGE: Code = code("signal-too-large", 413, "The signal is too large");
 pub const URI_TOO_LONG: Code = code("uri-too-long", 414, "The address is too long");
 pub const UNSUPPORTED_MEDIA_TYPE: Code =
     code("unsupported-media-type", 415, "The content type is not supported");
@@ -63,8 +64,21 @@ pub const VERSION_EXISTS: Code = code("version-exists", 409, "The version exists
 pub const BUSINESS_KEY_TAKEN: Code =
     code("business-key-taken", 409, "An open instance holds the business key");
 pub const TENANT_EXISTS: Code = code("tenant-exists", 409, "The tenant exists");
+pub const NOT_ALLOWED_NOW: Code = code("not-allowed-now", 409, "The instance's status does not allow this");
+pub const INSTANCE_ENDED: Code = code("instance-ended", 409, "The instance has ended");
+pub const DEFINITION_UNUSABLE: Code =
+    code("definition-unusable", 409, "The stored definition cannot be used");
+pub const TURN_FAILED: Code = code("turn-failed", 409, "The instance cannot take its next step");
+pub const TASK_ENDED: Code = code("task-ended", 409, "The task has ended");
+pub const TASK_CLAIMED: Code = code("task-claimed", 409, "Somebody else has claimed the task");
+pub const TASK_NOT_CLAIMED: Code = code("task-not-claimed", 409, "Nobody has claimed the task");
+pub const TASK_NOT_AWAITED: Code = code("task-not-awaited", 409, "The instance no longer waits for the task");
+pub const TASK_BUSY: Code = passing("task-busy", 409, "Others keep changing the task");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
+pub const DEFINITION_UNSUPPORTED: Code =
+    code("definition-unsupported", 422, "The definition uses what this engine does not execute");
+pub const REFUSED_BY_STORE: Code = code("refused-by-store", 422, "The store does not take this");
 pub const IDEMPOTENCY_KEY_REUSED: Code =
     code("idempotency-key-reused", 422, "The idempotency key was used with another request");
 
@@ -97,6 +111,7 @@ pub const ALL: &[Code] = &[
     INTERRUPTED_BODY,
     REQUEST_TIMEOUT,
     BODY_TOO_LARGE,
+    SIGNAL_TOO_LARGE,
     URI_TOO_LONG,
     UNSUPPORTED_MEDIA_TYPE,
     HEADERS_TOO_LARGE,
@@ -110,8 +125,19 @@ pub const ALL: &[Code] = &[
     VERSION_EXISTS,
     BUSINESS_KEY_TAKEN,
     TENANT_EXISTS,
+    NOT_ALLOWED_NOW,
+    INSTANCE_ENDED,
+    DEFINITION_UNUSABLE,
+    TURN_FAILED,
+    TASK_ENDED,
+    TASK_CLAIMED,
+    TASK_NOT_CLAIMED,
+    TASK_NOT_AWAITED,
+    TASK_BUSY,
     STALE,
     DEFINITION_INVALID,
+    DEFINITION_UNSUPPORTED,
+    REFUSED_BY_STORE,
     IDEMPOTENCY_KEY_REUSED,
     BUSY,
     INTERNAL,

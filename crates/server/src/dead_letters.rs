@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 /// A dead letter as lists show it.
 #[derive(Serialize, ToSchema)]
-pub struct DeadLetter {
+pub(crate) struct DeadLetter {
     id: String,
     /// signal, timer or call.
     source: String,
@@ -33,7 +33,7 @@ pub struct DeadLetter {
 
 /// A dead letter with what it carried.
 #[derive(Serialize, ToSchema)]
-pub struct DeadLetterDetail {
+pub(crate) struct DeadLetterDetail {
     #[serde(flatten)]
     letter: DeadLetter,
     /// What was in the queue, if it is JSON.
@@ -60,7 +60,7 @@ const REASONS: &[&str] =
     ),
     responses((status = 200, description = "one page", body = Page<DeadLetter>))
 )]
-pub async fn list(
+pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     uri: Uri,
@@ -97,7 +97,7 @@ fn one(parameters: &Parameters, name: &str, known: &[&str]) -> Result<Option<Str
         (status = 404, description = "no such dead letter", body = ProblemBody),
     )
 )]
-pub async fn read(
+pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -121,7 +121,7 @@ pub async fn read(
         (status = 404, description = "no such dead letter, or replayed before", body = ProblemBody),
     )
 )]
-pub async fn replay(
+pub(crate) async fn replay(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,
@@ -142,7 +142,7 @@ pub async fn replay(
         (status = 404, description = "no such dead letter", body = ProblemBody),
     )
 )]
-pub async fn discard(
+pub(crate) async fn discard(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,

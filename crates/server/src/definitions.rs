@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 
 /// A deployed version.
 #[derive(Serialize, ToSchema)]
-pub struct Deployed {
+pub(crate) struct Deployed {
     namespace: String,
     name: String,
     version: String,
@@ -35,7 +35,7 @@ pub struct Deployed {
 
 /// What checking a document found.
 #[derive(Serialize, ToSchema)]
-pub struct Validation {
+pub(crate) struct Validation {
     valid: bool,
     problems: Vec<Flaw>,
     warnings: Vec<Flaw>,
@@ -43,7 +43,7 @@ pub struct Validation {
 
 /// A version of a definition, without its text.
 #[derive(Serialize, ToSchema)]
-pub struct Version {
+pub(crate) struct Version {
     namespace: String,
     name: String,
     version: String,
@@ -54,7 +54,7 @@ pub struct Version {
 
 /// A version of a definition with its text.
 #[derive(Serialize, ToSchema)]
-pub struct DefinitionDetail {
+pub(crate) struct DefinitionDetail {
     #[serde(flatten)]
     version: Version,
     /// The document as it was deployed.
@@ -74,7 +74,7 @@ pub struct DefinitionDetail {
         (status = 422, description = "the document is not valid", body = ProblemBody),
     )
 )]
-pub async fn deploy(
+pub(crate) async fn deploy(
     State(app): State<App>,
     caller: Caller,
     uri: Uri,
@@ -106,7 +106,7 @@ pub async fn deploy(
     request_body(content(("application/yaml"), ("application/json")), description = "the document"),
     responses((status = 200, description = "what was found", body = Validation))
 )]
-pub async fn validate(
+pub(crate) async fn validate(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -142,7 +142,11 @@ pub async fn validate(
     ),
     responses((status = 200, description = "one page", body = Page<Version>))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Json<Page<Version>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<Version>>, Problem> {
     let parameters = Parameters::read(&uri, &["namespace", "limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "definitions");
@@ -176,7 +180,7 @@ fn place(row: &DefinitionRow) -> String {
         (status = 404, description = "no such definition", body = ProblemBody),
     )
 )]
-pub async fn newest(
+pub(crate) async fn newest(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -201,7 +205,7 @@ pub async fn newest(
         (status = 404, description = "no such definition", body = ProblemBody),
     )
 )]
-pub async fn versions(
+pub(crate) async fn versions(
     State(app): State<App>,
     caller: Caller,
     uri: Uri,
@@ -239,7 +243,7 @@ pub async fn versions(
         (status = 404, description = "no such version", body = ProblemBody),
     )
 )]
-pub async fn version(
+pub(crate) async fn version(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -272,7 +276,7 @@ fn version_of(row: DefinitionRow) -> Version {
 }
 
 /// A document's reference in a start.
-pub fn reference(fields: &crate::body::Fields) -> Result<runtime::api::DefinitionRef, Problem> {
+pub(crate) fn reference(fields: &crate::body::Fields) -> Result<runtime::api::DefinitionRef, Problem> {
     const NAME_BYTES_MAX: usize = 63;
     const VERSION_BYTES_MAX: usize = 128;
     let definition = fields.object("definition", &["namespace", "name", "version"])?;

@@ -46,7 +46,7 @@ const VIEWER_POLICY: &str =
     ),
     modifiers(&BearerKey)
 )]
-pub struct Description;
+pub(crate) struct Description;
 
 struct BearerKey;
 
@@ -60,7 +60,7 @@ impl Modify for BearerKey {
 }
 
 /// The operations of one path with their methods.
-pub fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
+pub(crate) fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
     let all = [
         ("GET", item.get.as_mut()),
         ("POST", item.post.as_mut()),
@@ -72,7 +72,7 @@ pub fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
 }
 
 /// Writes into each operation what the route table demands of its caller.
-pub fn describe_access(document: &mut openapi::OpenApi) {
+pub(crate) fn describe_access(document: &mut openapi::OpenApi) {
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let Entry::Found(access) = find(method, path) else { continue };
@@ -90,20 +90,20 @@ pub fn describe_access(document: &mut openapi::OpenApi) {
     get, path = "/api/v1/openapi.json", tag = "operations", operation_id = "get_openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = crate::wire::Stored))
 )]
-pub async fn openapi(State(app): State<App>, _: NoParameters) -> Response {
+pub(crate) async fn openapi(State(app): State<App>, _: NoParameters) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], app.openapi.clone()).into_response()
 }
 
 /// The viewer's address without its slash.
-pub async fn viewer_redirect() -> Redirect {
+pub(crate) async fn viewer_redirect() -> Redirect {
     Redirect::permanent("/api/docs/")
 }
 
-pub async fn viewer_index() -> Result<Response, Problem> {
+pub(crate) async fn viewer_index() -> Result<Response, Problem> {
     viewer_file("")
 }
 
-pub async fn viewer(Named(file): Named<String>) -> Result<Response, Problem> {
+pub(crate) async fn viewer(Named(file): Named<String>) -> Result<Response, Problem> {
     viewer_file(&file)
 }
 
@@ -125,11 +125,11 @@ fn viewer_file(file: &str) -> Result<Response, Problem> {
 }
 
 /// What every problem code means.
-pub async fn errors() -> Response {
+pub(crate) async fn errors() -> Response {
     ([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], ERRORS).into_response()
 }
 
 /// Says what this is and where to go.
-pub async fn front() -> Html<String> {
+pub(crate) async fn front() -> Html<String> {
     Html(FRONT_PAGE.replace("{errors}", ERRORS_PATH).replace("{version}", env!("CARGO_PKG_VERSION")))
 }

@@ -7,12 +7,12 @@ use axum::{
 };
 
 /// The tag of a version.
-pub fn tag(version: i64) -> String {
+pub(crate) fn tag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
 /// The body with its tag, or 304 if the client has this version.
-pub fn answer(headers: &HeaderMap, version: i64, body: impl IntoResponse) -> Response {
+pub(crate) fn answer(headers: &HeaderMap, version: i64, body: impl IntoResponse) -> Response {
     let tag = tag(version);
     let mut response = match listed(headers, &header::IF_NONE_MATCH).any(|given| given == tag || given == "*")
     {
@@ -26,7 +26,7 @@ pub fn answer(headers: &HeaderMap, version: i64, body: impl IntoResponse) -> Res
 }
 
 /// The version that `If-Match` names; `*` and no header name none.
-pub fn if_match(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     let mut tags = listed(headers, &header::IF_MATCH).filter(|tag| *tag != "*");
     let Some(first) = tags.next() else { return Ok(None) };
     let version = first.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')?.parse().ok());

@@ -16,11 +16,11 @@ use std::panic::AssertUnwindSafe;
 use tokio::time::Instant;
 
 /// Carries the request's id in and out.
-pub const REQUEST_ID: &str = "x-request-id";
+pub(crate) const REQUEST_ID: &str = "x-request-id";
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The layer itself.
-pub async fn frame(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn frame(State(app): State<App>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&request);
     let path = request.uri().path().to_owned();

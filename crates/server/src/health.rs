@@ -16,13 +16,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Alive.
 #[derive(Serialize, ToSchema)]
-pub struct Health {
+pub(crate) struct Health {
     status: &'static str,
 }
 
 /// Ready or not.
 #[derive(Serialize, ToSchema)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     ready: bool,
     /// Why not.
     reasons: Vec<&'static str>,
@@ -33,7 +33,7 @@ pub struct Readiness {
     get, path = "/healthz", tag = "operations", operation_id = "get_health",
     responses((status = 200, description = "alive", body = Health))
 )]
-pub async fn health() -> Json<Health> {
+pub(crate) async fn health() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
@@ -45,7 +45,7 @@ pub async fn health() -> Json<Health> {
         (status = 503, description = "not ready", body = Readiness),
     )
 )]
-pub async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
+pub(crate) async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
     let mut reasons = Vec::new();
     if *app.stopping.borrow() {
         reasons.push("the server is stopping");

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 /// One event. Besides these, an event has the members of its kind.
 #[derive(Serialize, ToSchema)]
-pub struct HistoryItem {
+pub(crate) struct HistoryItem {
     /// The instance's version that the commit of this event made.
     version: i64,
     /// For example `step-completed`.
@@ -43,7 +43,7 @@ pub struct HistoryItem {
         (status = 404, description = "no such instance", body = ProblemBody),
     )
 )]
-pub async fn list(
+pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     uri: Uri,

@@ -33,12 +33,12 @@ const CORRELATION_BYTES_MAX: usize = 128;
 const SCANNED_PAGES_MAX: usize = 5;
 
 /// Says that the answer is that of an earlier request with the same idempotency key.
-pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// What to start.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct StartRequest {
+pub(crate) struct StartRequest {
     definition: DefinitionRef,
     /// Any JSON value.
     input: Option<Stored>,
@@ -49,7 +49,7 @@ pub struct StartRequest {
 
 /// Which definition.
 #[derive(Serialize, ToSchema)]
-pub struct DefinitionRef {
+pub(crate) struct DefinitionRef {
     namespace: String,
     name: String,
     /// The newest unless given.
@@ -59,13 +59,13 @@ pub struct DefinitionRef {
 
 /// A started instance.
 #[derive(Serialize, ToSchema)]
-pub struct Started {
+pub(crate) struct Started {
     pub id: String,
 }
 
 /// An instance as lists show it.
 #[derive(Serialize, ToSchema)]
-pub struct Instance {
+pub(crate) struct Instance {
     id: String,
     definition: DefinitionRef,
     /// pending, running, waiting, paused, completed, faulted or cancelled.
@@ -83,7 +83,7 @@ pub struct Instance {
 
 /// What an instance waits for.
 #[derive(Serialize, ToSchema)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     kind: String,
     until: Option<String>,
     /// The task a person must complete.
@@ -92,7 +92,7 @@ pub struct Waiting {
 
 /// An instance with its data.
 #[derive(Serialize, ToSchema)]
-pub struct InstanceDetail {
+pub(crate) struct InstanceDetail {
     #[serde(flatten)]
     instance: Instance,
     input: Stored,
@@ -119,7 +119,7 @@ pub struct InstanceDetail {
         (status = 429, description = "too much work is queued; Retry-After says when", body = ProblemBody),
     )
 )]
-pub async fn start(
+pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -140,7 +140,7 @@ pub async fn start(
 }
 
 /// One start, from the object that asks for it.
-pub fn read_start(fields: &Fields) -> Result<Start, Problem> {
+pub(crate) fn read_start(fields: &Fields) -> Result<Start, Problem> {
     Ok(Start {
         definition: definitions::reference(fields)?,
         input: fields.value("input").unwrap_or(Data::NULL),
@@ -152,7 +152,7 @@ pub fn read_start(fields: &Fields) -> Result<Start, Problem> {
 }
 
 /// Notes whom the start belongs to, as the caller's tracing sees it.
-pub fn trace(start: &mut Start, headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn trace(start: &mut Start, headers: &HeaderMap) -> Result<(), Problem> {
     start.traceparent = traceparent(headers);
     start.correlation_id = query::header(headers, "correlation-id", CORRELATION_BYTES_MAX)?;
     Ok(())
@@ -195,7 +195,11 @@ const FILTERS: &[&str] = &["status", "namespace", "name", "version", "key", "fro
     ),
     responses((status = 200, description = "one page", body = Page<Instance>))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Json<Page<Instance>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<Instance>>, Problem> {
     let parameters = Parameters::read(&uri, FILTERS)?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "instances");
@@ -273,7 +277,7 @@ async fn scan(
         (status = 404, description = "no such instance", body = ProblemBody),
     )
 )]
-pub async fn read(
+pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -295,7 +299,7 @@ pub async fn read(
 }
 
 /// The instance with the id in the path.
-pub async fn find(app: &App, caller: &Caller, text: &str) -> Result<InstanceView, Problem> {
+pub(crate) async fn find(app: &App, caller: &Caller, text: &str) -> Result<InstanceView, Problem> {
     let id = query::path_id(Kind::Instance, text)?;
     let view = app.store().instance(&caller.tenant, id).await?;
     view.ok_or_else(|| Problem::not_found("instance"))

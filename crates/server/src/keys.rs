@@ -22,7 +22,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A key without its secret.
 #[derive(Serialize, ToSchema)]
-pub struct Key {
+pub(crate) struct Key {
     id: String,
     name: String,
     roles: Vec<Role>,
@@ -34,7 +34,7 @@ pub struct Key {
 /// A key to make.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct KeyRequest {
+pub(crate) struct KeyRequest {
     /// Who or what uses it; acts are recorded under this name.
     name: String,
     roles: Vec<Role>,
@@ -42,7 +42,7 @@ pub struct KeyRequest {
 
 /// A new key.
 #[derive(Serialize, ToSchema)]
-pub struct NewKey {
+pub(crate) struct NewKey {
     id: String,
     name: String,
     roles: Vec<Role>,
@@ -56,7 +56,7 @@ pub struct NewKey {
     params(("Tenant" = Option<String>, Header, description = "another tenant, for platform keys")),
     responses((status = 200, description = "all of them", body = Page<Key>))
 )]
-pub async fn list(
+pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -75,7 +75,7 @@ pub async fn list(
         (status = 403, description = "the caller may not grant these roles", body = ProblemBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -126,7 +126,7 @@ fn read_role(value: &Data) -> Result<Role, Problem> {
         (status = 404, description = "no such key", body = ProblemBody),
     )
 )]
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,

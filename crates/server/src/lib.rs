@@ -16,7 +16,6 @@ mod app;
 mod auth;
 mod body;
 mod bulk;
-mod clock;
 mod dead_letters;
 mod definitions;
 mod docs;
@@ -41,7 +40,6 @@ mod tasks;
 mod tenants;
 mod wire;
 
-pub use clock::Clock;
 pub use options::Options;
 pub use router::{Error, description, router};
 pub use serve::serve;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 /// The caller.
 #[derive(Serialize, ToSchema)]
-pub struct Me {
+pub(crate) struct Me {
     tenant: String,
     /// The key's public part.
     key: String,
@@ -28,7 +28,7 @@ pub struct Me {
     get, path = "/api/v1/me", tag = "access", operation_id = "get_me",
     responses((status = 200, description = "the caller", body = Me))
 )]
-pub async fn read(caller: Caller, _: NoParameters) -> Result<Json<Me>, Problem> {
+pub(crate) async fn read(caller: Caller, _: NoParameters) -> Result<Json<Me>, Problem> {
     let mut permissions: Vec<&'static str> = ROUTES
         .iter()
         .filter(|route| matches!(route.access, Access::Needs(_)) && route.access.admits(&caller.roles))

@@ -15,14 +15,14 @@ use std::{fmt::Write, time::Duration};
 use store::views::Counts;
 
 /// What HTTP did.
-pub struct HttpMetrics {
+pub(crate) struct HttpMetrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
 }
 
 impl HttpMetrics {
-    pub fn new() -> Result<HttpMetrics, prometheus::Error> {
+    pub(crate) fn new() -> Result<HttpMetrics, prometheus::Error> {
         let requests = IntCounterVec::new(
             Opts::new("windlass_http_requests_total", "Requests answered."),
             &["method", "route", "status"],
@@ -38,7 +38,7 @@ impl HttpMetrics {
         Ok(HttpMetrics { registry, requests, seconds })
     }
 
-    pub fn observe(&self, method: &str, route: &str, status: u16, took: Duration) {
+    pub(crate) fn observe(&self, method: &str, route: &str, status: u16, took: Duration) {
         // Methods come from outside; only known words become labels, so their number is bounded.
         let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
         let method = if known.contains(&method) { method } else { "other" };
@@ -52,7 +52,7 @@ impl HttpMetrics {
     get, path = "/metrics", tag = "operations", operation_id = "get_metrics",
     responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain"))
 )]
-pub async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
+pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
     let mut text = String::new();
     write_runtime(&mut text, &app.handle.metrics());
     let counts = app.store().counts(None).await?;

@@ -1,7 +1,7 @@
 //! What an operator may set. Every limit has a name and a default that is safe.
 
-use crate::clock::{self, Clock};
-use std::time::Duration;
+use runtime::clock::{Clock, SystemClock};
+use std::{sync::Arc, time::Duration};
 
 /// How the server behaves.
 #[derive(Clone)]
@@ -27,7 +27,8 @@ pub struct Options {
     /// Serve `/metrics` without a key. The values are of the whole node and name tenants, so this is for networks
     /// that only the monitoring system can reach.
     pub metrics_public: bool,
-    pub clock: Clock,
+    /// Decides which keys have expired.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Options {
@@ -43,7 +44,7 @@ impl Default for Options {
             drain_timeout: Duration::from_secs(15),
             key_cache: Duration::from_secs(3),
             metrics_public: false,
-            clock: clock::system(),
+            clock: Arc::new(SystemClock),
         }
     }
 }

@@ -29,7 +29,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// An accepted signal.
 #[derive(Serialize, ToSchema)]
-pub struct Accepted {
+pub(crate) struct Accepted {
     id: String,
 }
 
@@ -49,7 +49,7 @@ pub struct Accepted {
         (status = 409, description = "the instance has ended", body = ProblemBody),
     )
 )]
-pub async fn signal(
+pub(crate) async fn signal(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -98,7 +98,7 @@ fn signal_id(headers: &HeaderMap, caller: &Caller, instance: Uuid) -> Result<Opt
         (status = 409, description = "its state does not allow this", body = ProblemBody),
     )
 )]
-pub async fn cancel(
+pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,
@@ -117,7 +117,7 @@ pub async fn cancel(
         (status = 409, description = "its state does not allow this", body = ProblemBody),
     )
 )]
-pub async fn pause(
+pub(crate) async fn pause(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,
@@ -136,7 +136,7 @@ pub async fn pause(
         (status = 409, description = "its state does not allow this", body = ProblemBody),
     )
 )]
-pub async fn resume(
+pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,
@@ -155,7 +155,7 @@ pub async fn resume(
         (status = 409, description = "its state does not allow this", body = ProblemBody),
     )
 )]
-pub async fn retry(
+pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
     Named(text): Named<String>,

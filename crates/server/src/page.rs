@@ -15,14 +15,14 @@ const PAGE_DEFAULT: usize = 50;
 
 /// One page.
 #[derive(Serialize, ToSchema)]
-pub struct Page<T> {
+pub(crate) struct Page<T> {
     pub items: Vec<T>,
     /// Give this as `cursor` for the next page; null on the last one.
     pub next: Option<String>,
 }
 
 /// The parameter `limit`.
-pub fn limit(parameters: &Parameters) -> Result<usize, Problem> {
+pub(crate) fn limit(parameters: &Parameters) -> Result<usize, Problem> {
     let Some(text) = parameters.text("limit") else { return Ok(PAGE_DEFAULT) };
     let too_large =
         || Problem::at(code::PAGE_TOO_LARGE, "limit", format!("at most {PAGE_MAX} items fit a page"));
@@ -35,25 +35,25 @@ pub fn limit(parameters: &Parameters) -> Result<usize, Problem> {
 }
 
 /// How many rows to ask for so that a further page is noticed where the store allows it.
-pub fn rows_for(limit: usize) -> usize {
+pub(crate) fn rows_for(limit: usize) -> usize {
     (limit + 1).min(PAGE_MAX)
 }
 
 /// Cuts `rows` to the page; says whether more may follow.
-pub fn cut<T>(rows: &mut Vec<T>, limit: usize) -> bool {
+pub(crate) fn cut<T>(rows: &mut Vec<T>, limit: usize) -> bool {
     let more = rows.len() > limit || (limit == PAGE_MAX && rows.len() == limit);
     rows.truncate(limit);
     more
 }
 
 /// Makes and reads the cursors of one list.
-pub struct Cursors {
+pub(crate) struct Cursors {
     mark: [u8; 4],
 }
 
 impl Cursors {
     /// `list` names the list, and what it is a list of.
-    pub fn new(caller: &Caller, list: &str) -> Cursors {
+    pub(crate) fn new(caller: &Caller, list: &str) -> Cursors {
         let mut hash = Sha256::new();
         hash.update(caller.tenant.as_str());
         hash.update([0]);
@@ -63,7 +63,7 @@ impl Cursors {
     }
 
     /// A cursor that begins after `position`.
-    pub fn write(&self, position: &[u8]) -> String {
+    pub(crate) fn write(&self, position: &[u8]) -> String {
         let mut text = String::with_capacity(2 * (4 + position.len()));
         for byte in self.mark.iter().chain(position) {
             text.push_str(&format!("{byte:02x}"));
@@ -72,20 +72,20 @@ impl Cursors {
     }
 
     /// The position that the parameter `cursor` names, if it is given.
-    pub fn read(&self, parameters: &Parameters) -> Result<Option<Vec<u8>>, Problem> {
+    pub(crate) fn read(&self, parameters: &Parameters) -> Result<Option<Vec<u8>>, Problem> {
         let Some(text) = parameters.text("cursor") else { return Ok(None) };
         let bytes = from_hex(text).filter(|bytes| bytes.starts_with(&self.mark));
         bytes.map(|bytes| Some(bytes[4..].to_vec())).ok_or_else(refused)
     }
 
     /// The same for lists that are paged by id.
-    pub fn read_id(&self, parameters: &Parameters) -> Result<Option<Uuid>, Problem> {
+    pub(crate) fn read_id(&self, parameters: &Parameters) -> Result<Option<Uuid>, Problem> {
         let Some(position) = self.read(parameters)? else { return Ok(None) };
         Uuid::from_slice(&position).map(Some).map_err(|_| refused())
     }
 }
 
-pub fn refused() -> Problem {
+pub(crate) fn refused() -> Problem {
     Problem::at(code::INVALID_CURSOR, "cursor", "this is no cursor of this list; leave it out to begin again")
 }
 

@@ -17,14 +17,14 @@ use uuid::Uuid;
 /// The longest value of a parameter.
 const VALUE_BYTES_MAX: usize = 1024;
 /// The longest idempotency key.
-pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+pub(crate) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// The query parameters of a request, all of them known.
 #[derive(Debug)]
-pub struct Parameters(Vec<(String, String)>);
+pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    pub fn read(uri: &Uri, known: &[&str]) -> Result<Parameters, Problem> {
+    pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Parameters, Problem> {
         let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
             return Err(Problem::new(code::INVALID_PARAMETER, "the query string is not well formed"));
         };
@@ -48,23 +48,23 @@ impl Parameters {
     }
 
     /// The value of a parameter; an empty one counts as absent.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    pub fn owned(&self, name: &str) -> Option<String> {
+    pub(crate) fn owned(&self, name: &str) -> Option<String> {
         self.text(name).map(str::to_owned)
     }
 
     /// A comma-separated list.
-    pub fn list(&self, name: &str) -> Vec<String> {
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let text = self.text(name).unwrap_or("");
         text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 
     /// A comma-separated list of known words.
-    pub fn words(&self, name: &str, known: &[&str]) -> Result<Vec<String>, Problem> {
+    pub(crate) fn words(&self, name: &str, known: &[&str]) -> Result<Vec<String>, Problem> {
         let words = self.list(name);
         match words.iter().find(|word| !known.contains(&word.as_str())) {
             None => Ok(words),
@@ -73,7 +73,7 @@ impl Parameters {
         }
     }
 
-    pub fn time(&self, name: &str) -> Result<Option<Time>, Problem> {
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Time>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         match Time::parse_rfc3339(text) {
             Some(time) => Ok(Some(time)),
@@ -81,7 +81,7 @@ impl Parameters {
         }
     }
 
-    pub fn flag(&self, name: &str) -> Result<bool, Problem> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.text(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -89,14 +89,14 @@ impl Parameters {
         }
     }
 
-    pub fn id(&self, name: &str, kind: id::Kind) -> Result<Option<Uuid>, Problem> {
+    pub(crate) fn id(&self, name: &str, kind: id::Kind) -> Result<Option<Uuid>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         id::parse(kind, text).map(Some).map_err(|error| invalid(name, error.to_string()))
     }
 }
 
 /// For routes that take no query parameters: refuses any.
-pub struct NoParameters;
+pub(crate) struct NoParameters;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoParameters {
     type Rejection = Problem;
@@ -105,12 +105,12 @@ impl<S: Send + Sync> FromRequestParts<S> for NoParameters {
     }
 }
 
-pub fn invalid(name: &str, message: impl Into<String>) -> Problem {
+pub(crate) fn invalid(name: &str, message: impl Into<String>) -> Problem {
     Problem::at(code::INVALID_PARAMETER, excerpt(name), message)
 }
 
 /// The parts of the path.
-pub struct Named<T>(pub T);
+pub(crate) struct Named<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
     type Rejection = Problem;
@@ -123,7 +123,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
 }
 
 /// The id in a path.
-pub fn path_id(kind: id::Kind, text: &str) -> Result<Uuid, Problem> {
+pub(crate) fn path_id(kind: id::Kind, text: &str) -> Result<Uuid, Problem> {
     id::parse(kind, text).map_err(|_| {
         let form = format!("an id of the form {}_<32 hexadecimal digits> is needed", kind.prefix());
         Problem::new(code::INVALID_ID, form)
@@ -131,7 +131,7 @@ pub fn path_id(kind: id::Kind, text: &str) -> Result<Uuid, Problem> {
 }
 
 /// The value of a header of at most `bytes_max` visible characters.
-pub fn header(headers: &HeaderMap, name: &str, bytes_max: usize) -> Result<Option<String>, Problem> {
+pub(crate) fn header(headers: &HeaderMap, name: &str, bytes_max: usize) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     match value.to_str().map(str::trim) {
         Ok(text) if (1..=bytes_max).contains(&text.len()) => Ok(Some(text.to_owned())),
@@ -143,12 +143,12 @@ pub fn header(headers: &HeaderMap, name: &str, bytes_max: usize) -> Result<Optio
     }
 }
 
-pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     header(headers, "idempotency-key", IDEMPOTENCY_KEY_BYTES_MAX)
 }
 
 /// "did you mean …" if a known word is near.
-pub fn nearest_hint(word: &str, known: &[&str]) -> Option<String> {
+pub(crate) fn nearest_hint(word: &str, known: &[&str]) -> Option<String> {
     const WORD_CHARS_MAX: usize = 64;
     let near = known.iter().filter(|_| word.chars().count() <= WORD_CHARS_MAX);
     let (distance, nearest) = near.map(|known| (edit_distance(word, known), known)).min()?;

@@ -20,7 +20,10 @@ impl From<Refusal> for Problem {
             Refusal::Invalid { code, problems, .. } => invalid(code, detail, problems),
             Refusal::Conflict { code, existing, .. } => {
                 let known = code::by_word(code).filter(|known| known.status == 409);
-                let problem = Problem::new(known.unwrap_or(code::CONFLICT), detail);
+                let problem = match known.filter(|known| *known != code::CONFLICT) {
+                    Some(known) => Problem::new(known, detail),
+                    None => conflict(&detail),
+                };
                 match existing {
                     Some(id) => problem.with_header(header::LOCATION, &instance_address(id)),
                     None => problem,
@@ -46,6 +49,10 @@ impl From<Refusal> for Problem {
 fn invalid(word: &'static str, detail: String, problems: Vec<machine::language::Problem>) -> Problem {
     let known = code::by_word(word).filter(|known| matches!(known.status, 400 | 413 | 415 | 422));
     let code = match known {
+        Some(code::REFUSED_BY_STORE) => {
+            tracing::warn!(cause = detail, "the store refused rows");
+            return Problem::new(code::REFUSED_BY_STORE, "the store does not take this; nothing was written");
+        }
         Some(known) => known,
         None if problems.is_empty() => code::INVALID_REQUEST,
         None => code::DEFINITION_INVALID,
@@ -53,6 +60,12 @@ fn invalid(word: &'static str, detail: String, problems: Vec<machine::language::
     let mut problem = Problem::new(code, detail);
     problem.errors = flaws(problems);
     problem
+}
+
+/// A conflict nobody named. Its detail speaks of rows, which are no business of a client.
+fn conflict(cause: &str) -> Problem {
+    tracing::warn!(cause, "answered conflict");
+    Problem::new(code::CONFLICT, "somebody else changed the object at the same time; look again")
 }
 
 fn unavailable(cause: &str) -> Problem {
@@ -72,6 +85,6 @@ impl From<store::Error> for Problem {
 }
 
 /// The address of an instance, for `Location`.
-pub fn instance_address(id: uuid::Uuid) -> String {
+pub(crate) fn instance_address(id: uuid::Uuid) -> String {
     format!("/api/v1/instances/{}", id::show(Kind::Instance, id))
 }

@@ -24,7 +24,7 @@ const WAIT_SECONDS_MAX: u64 = 60;
 
 /// How it ended.
 #[derive(Serialize, ToSchema)]
-pub struct ResultBody {
+pub(crate) struct ResultBody {
     /// completed, faulted or cancelled.
     status: String,
     output: Option<Stored>,
@@ -42,7 +42,7 @@ pub struct ResultBody {
         (status = 404, description = "no such instance", body = ProblemBody),
     )
 )]
-pub async fn read(
+pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,

@@ -41,7 +41,11 @@ pub fn router(handle: Handle, options: Options) -> Result<Router, Error> {
 }
 
 /// The same, with long answers that end when `stopping` turns true.
-pub fn stoppable(handle: Handle, options: Options, stopping: watch::Receiver<bool>) -> Result<Router, Error> {
+pub(crate) fn stoppable(
+    handle: Handle,
+    options: Options,
+    stopping: watch::Receiver<bool>,
+) -> Result<Router, Error> {
     let (documented, mut description) = handlers().split_for_parts();
     check(&mut description)?;
     docs::describe_access(&mut description);

@@ -10,6 +10,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
+use machine::time::Span;
 use runtime::Handle;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
@@ -21,7 +22,7 @@ use tokio::{
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long to wait after the listener failed, for example for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Span = Span::from_millis(100);
 /// Room for the head of a request while it is read. What exceeds [`Options::header_bytes_max`] but fits in here is
 /// answered with a problem; what does not is answered 431 without one.
 const HEAD_BUFFER_BYTES: usize = 256 * 1024;
@@ -41,7 +42,7 @@ pub async fn serve(
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener, &room, &options) => accepted,
             () = &mut shutdown => break,
         };
         if let Some((stream, permit)) = accepted {
@@ -64,16 +65,14 @@ pub async fn serve(
 
 type Accepted = Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)>;
 
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Accepted {
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>, options: &Options) -> Accepted {
     // The semaphore is never closed.
     let permit = room.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, permit)),
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
-            // Waits without the clock that tests own: nothing is decided by this time.
-            let never = std::future::pending::<()>();
-            tokio::time::timeout(ACCEPT_PAUSE, never).await.ok();
+            options.clock.sleep_until(options.clock.now().after(ACCEPT_PAUSE)).await;
             None
         }
     }

@@ -41,7 +41,7 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 type Note = Option<Change>;
 
 /// The latest changes of this process.
-pub struct Feed {
+pub(crate) struct Feed {
     state: Mutex<Kept>,
 }
 
@@ -62,7 +62,7 @@ struct Opening {
 }
 
 impl Feed {
-    pub fn new() -> Feed {
+    pub(crate) fn new() -> Feed {
         let mut mark = [0; 4];
         // Without randomness a client may be spared a reset it needs after a restart; it still sees new changes.
         if let Err(error) = getrandom::fill(&mut mark) {
@@ -159,7 +159,7 @@ async fn collect(
     ),
     responses((status = 200, description = "server-sent events", body = String, content_type = "text/event-stream"))
 )]
-pub async fn read(
+pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     uri: Uri,

@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A task.
 #[derive(Serialize, ToSchema)]
-pub struct Task {
+pub(crate) struct Task {
     id: String,
     instance: String,
     /// Where in the definition it came from.
@@ -60,7 +60,7 @@ pub struct Task {
 
 /// A task and what happened to it.
 #[derive(Serialize, ToSchema)]
-pub struct TaskDetail {
+pub(crate) struct TaskDetail {
     #[serde(flatten)]
     task: Task,
     events: Vec<TaskEvent>,
@@ -68,7 +68,7 @@ pub struct TaskDetail {
 
 /// Something that happened to a task.
 #[derive(Serialize, ToSchema)]
-pub struct TaskEvent {
+pub(crate) struct TaskEvent {
     /// The task's version it made.
     version: i64,
     /// created, assigned, released, completed, reassigned or cancelled.
@@ -81,14 +81,14 @@ pub struct TaskEvent {
 /// To whom.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct AssignRequest {
+pub(crate) struct AssignRequest {
     to: String,
 }
 
 /// With what result.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct CompleteRequest {
+pub(crate) struct CompleteRequest {
     /// Any JSON value; null unless given.
     result: Option<Stored>,
 }
@@ -108,7 +108,11 @@ const STATUSES: &[&str] = &["open", "claimed", "completed", "cancelled"];
     ),
     responses((status = 200, description = "one page", body = Page<Task>))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Json<Page<Task>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<Task>>, Problem> {
     let known = ["status", "assignee", "group", "instance", "limit", "cursor"];
     let parameters = Parameters::read(&uri, &known)?;
     let limit = page::limit(&parameters)?;
@@ -136,7 +140,7 @@ pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Js
         (status = 404, description = "no such task", body = ProblemBody),
     )
 )]
-pub async fn read(
+pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
@@ -162,7 +166,7 @@ pub async fn read(
         (status = 412, description = "it has changed since", body = ProblemBody),
     )
 )]
-pub async fn claim(
+pub(crate) async fn claim(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
@@ -183,7 +187,7 @@ pub async fn claim(
         (status = 412, description = "it has changed since", body = ProblemBody),
     )
 )]
-pub async fn release(
+pub(crate) async fn release(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
@@ -205,7 +209,7 @@ pub async fn release(
         (status = 412, description = "it has changed since", body = ProblemBody),
     )
 )]
-pub async fn assign(
+pub(crate) async fn assign(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
@@ -228,7 +232,7 @@ pub async fn assign(
         (status = 412, description = "it has changed since", body = ProblemBody),
     )
 )]
-pub async fn complete(
+pub(crate) async fn complete(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,

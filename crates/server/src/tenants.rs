@@ -23,7 +23,7 @@ const TITLE_BYTES_MAX: usize = 255;
 
 /// A tenant.
 #[derive(Serialize, ToSchema)]
-pub struct Tenant {
+pub(crate) struct Tenant {
     id: String,
     title: String,
     /// active or suspended.
@@ -34,7 +34,7 @@ pub struct Tenant {
 /// A tenant to create.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; it is read field by field")]
-pub struct TenantRequest {
+pub(crate) struct TenantRequest {
     /// 1 to 63 of a-z, 0-9 and '-'.
     id: String,
     /// The id unless given.
@@ -43,7 +43,7 @@ pub struct TenantRequest {
 
 /// A created tenant.
 #[derive(Serialize, ToSchema)]
-pub struct CreatedTenant {
+pub(crate) struct CreatedTenant {
     id: String,
     title: String,
 }
@@ -57,7 +57,11 @@ pub struct CreatedTenant {
     ),
     responses((status = 200, description = "one page", body = Page<Tenant>))
 )]
-pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Json<Page<Tenant>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<Tenant>>, Problem> {
     let parameters = Parameters::read(&uri, &["limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "tenants");
@@ -86,7 +90,7 @@ pub async fn list(State(app): State<App>, caller: Caller, uri: Uri) -> Result<Js
         (status = 409, description = "it exists", body = ProblemBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     State(app): State<App>,
     _: NoParameters,
     body: body::Json,

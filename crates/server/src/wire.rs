@@ -11,20 +11,20 @@ use utoipa::{
 /// A stored JSON value, passed on byte for byte.
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
-pub struct Stored(Box<RawValue>);
+pub(crate) struct Stored(Box<RawValue>);
 
 impl Stored {
     /// `None` if the bytes are not JSON.
-    pub fn read(bytes: &[u8]) -> Option<Stored> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Stored> {
         serde_json::from_slice::<Box<RawValue>>(bytes).ok().map(Stored)
     }
 
-    pub fn null() -> Stored {
+    pub(crate) fn null() -> Stored {
         Stored(RawValue::NULL.to_owned())
     }
 
     /// Stored bytes that must be JSON; anything else is shown as null.
-    pub fn of(bytes: &[u8]) -> Stored {
+    pub(crate) fn of(bytes: &[u8]) -> Stored {
         Stored::read(bytes).unwrap_or_else(Stored::null)
     }
 }
@@ -41,20 +41,20 @@ impl PartialSchema for Stored {
 }
 
 /// The list of names in stored JSON.
-pub fn names(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn names(bytes: &[u8]) -> Vec<String> {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
-pub fn time(at: Time) -> String {
+pub(crate) fn time(at: Time) -> String {
     at.rfc3339()
 }
 
-pub fn time_if(at: Option<Time>) -> Option<String> {
+pub(crate) fn time_if(at: Option<Time>) -> Option<String> {
     at.map(Time::rfc3339)
 }
 
 /// Answer of an act that leaves nothing to say but the status word.
 #[derive(Serialize, ToSchema)]
-pub struct Status {
+pub(crate) struct Status {
     pub status: String,
 }
