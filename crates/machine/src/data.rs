@@ -227,6 +227,11 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
+/// Reads an optional value that is there: `null` is a value like any other, only a missing key is `None`.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
+    Data::deserialize(deserializer).map(Some)
+}
+
 /// Reads a value while enforcing what outside data must obey.
 #[derive(Clone, Copy)]
 struct Strict {

@@ -53,7 +53,7 @@ struct WorkflowState {
     context: Data,
     branches: Vec<Branch>,
     waits: Vec<Wait>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Fault>,

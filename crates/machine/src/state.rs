@@ -74,11 +74,11 @@ pub struct Branch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<(u32, u32)>,
     /// The branch's own copy of `$context`; the root's is [`State::context`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Data>,
     pub frames: Vec<Frame>,
     /// Data the next step of the list is to be entered with, when the branch stands between two steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub pending: Option<Data>,
 }
 
@@ -95,7 +95,7 @@ pub struct Frame {
     /// Data before `input.from`.
     pub raw: Data,
     /// Data after `input.from`, when there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Data>,
     pub body: Body,
 }
@@ -176,7 +176,7 @@ pub struct Wait {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
     /// For events: the filter with its expected values already computed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub expect: Option<Data>,
 }
 
