@@ -96,7 +96,7 @@ CREATE TABLE wf_runtime_states (
 
 CREATE TABLE wf_history (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
-    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16),
+    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
     version   INTEGER NOT NULL CHECK (version > 0),
     at        INTEGER NOT NULL,
     events    BLOB    NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE wf_history (
 CREATE TABLE wf_signal_q (
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
-    instance     BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16),
+    instance     BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
     signal_type  TEXT    NOT NULL CONSTRAINT signal_type_not_empty CHECK (signal_type <> ''),
     created_at   INTEGER NOT NULL,
     visible_at   INTEGER NOT NULL,
@@ -120,7 +120,7 @@ CREATE INDEX wf_signal_q_backlog ON wf_signal_q (visible_at) WHERE owner IS NULL
 
 CREATE TABLE wf_schedule_q (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
-    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16),
+    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
     token     INTEGER NOT NULL,
     due_at    INTEGER NOT NULL,
     attempt   INTEGER NOT NULL,
@@ -133,7 +133,7 @@ CREATE INDEX wf_schedule_q_backlog ON wf_schedule_q (due_at) WHERE owner IS NULL
 
 CREATE TABLE calls (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
-    instance    BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16),
+    instance    BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
     token       INTEGER NOT NULL,
     target      TEXT    NOT NULL CONSTRAINT target_not_empty CHECK (target <> ''),
     created_at  INTEGER NOT NULL,
@@ -165,7 +165,7 @@ CREATE TABLE wf_dlq (
 CREATE TABLE wf_tasks (
     tenant            TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id                BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
-    instance          BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16),
+    instance          BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
     token             INTEGER NOT NULL,
     step              TEXT    NOT NULL,
     title             TEXT    NOT NULL,

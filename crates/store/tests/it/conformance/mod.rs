@@ -7,7 +7,11 @@ mod batch;
 mod claim;
 mod guard;
 mod key;
+mod list;
 mod node;
+mod payload;
+mod task;
+mod tenant;
 
 use crate::fixture::*;
 use machine::Time;
@@ -83,12 +87,19 @@ macro_rules! every_case {
                     open_business_key_is_unique other_version_answers_version created_twice_answers_exists
                     drops_and_retries_of_missing_rows_do_nothing signal_with_the_same_id_is_kept
                 }
-
                 key { keys_live_and_are_revoked key_ids_are_unique_over_tenants }
+                list {
+                    load_and_instance_show_what_was_written changes_leave_the_rest history_runs_upwards
+                    pages_run_newest_first filters_select by_business_key definitions_by_semver
+                    outbox_in_commit_order dead_letters_by_filter counts_add_up
+                }
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
                     renewing_holds_off_take_over
                 }
+                payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
+                task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
+                tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }
             ;)*
         }
     };

@@ -1,0 +1,255 @@
+//! Measures the writer: what a workflow of three steps costs in four commits, at several batch sizes, beside what
+//! the disk and SQLite itself can do.
+//!
+//! `cargo run --release -p store --example hot_path [-- <folder> [<workflows>]]`
+//! The folder decides which disk is measured; it is used for a temporary database that is removed again.
+//! `cpu` is what the writer thread itself used, so it holds on a busy machine; `wall` includes waiting for the disk.
+
+#![allow(clippy::print_stdout, reason = "printing is what this program is for")]
+
+use machine::{TenantId, Time};
+use rusqlite::{Connection, params};
+use std::{
+    io::Write as _,
+    path::Path,
+    time::{Duration, Instant},
+};
+use store::{Commit, Outcome, Write, rows::*, sqlite::Core};
+use uuid::Uuid;
+
+const NODE: Uuid = Uuid::from_u128(1);
+const NOW: Time = Time(1_700_000_000_000_000);
+/// Instances in flight at once: later steps of an instance come this many instances later.
+const WINDOW: usize = 2_048;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().unwrap_or_else(|| ".".into());
+    let workflows: usize = arguments.next().map_or(Ok(40_960), |text| text.parse())?;
+    let dir = tempfile::tempdir_in(folder)?;
+    println!("sync of one 4 KiB append: p50 {:.0} µs", sync_p50(dir.path())?);
+    println!("plain insert of one row of 300 bytes, 512 per transaction: {:.2} µs each", plain(dir.path())?);
+    println!("\nworkflow of 3 steps: 4 commits, 16 row writes\n");
+    println!(
+        "{:<8} {:>6} {:>15} {:>15} {:>17} {:>12} {:>13}",
+        "store",
+        "batch",
+        "cpu µs/commit",
+        "cpu µs/workflow",
+        "wall µs/workflow",
+        "workflows/s",
+        "KiB/workflow"
+    );
+    for batch in [1, 64, 512, 2_048] {
+        let count = if batch == 1 { workflows / 40 } else { workflows };
+        let path = dir.path().join(format!("hot-{batch}.db"));
+        report("file", batch, count, &run(&mut Core::open(&path)?, batch, count)?);
+        report("memory", batch, workflows, &run(&mut Core::open_in_memory()?, batch, workflows)?);
+    }
+    Ok(())
+}
+
+/// What a number of workflows took.
+struct Cost {
+    wall: Duration,
+    cpu: Duration,
+    bytes: u64,
+}
+
+fn report(store: &str, batch: usize, workflows: usize, cost: &Cost) {
+    let per = |time: Duration| time.as_secs_f64() * 1e6 / workflows as f64;
+    println!(
+        "{store:<8} {batch:>6} {:>15.2} {:>15.2} {:>17.2} {:>12.0} {:>13.1}",
+        per(cost.cpu) / 4.0,
+        per(cost.cpu),
+        per(cost.wall),
+        1e6 / per(cost.wall),
+        cost.bytes as f64 / 1024.0 / workflows as f64
+    );
+}
+
+#[allow(clippy::disallowed_methods, reason = "measuring real time is what this program is for")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The cost of `workflows` whole workflows, without the making of the commits.
+fn run(core: &mut Core, batch: usize, workflows: usize) -> Result<Cost, Failure> {
+    core.join(NODE, NOW, 60_000)?;
+    let making = cpu()?;
+    each(batch, workflows, |_| Ok(()))?;
+    let (from, bytes) = (cpu()?, bytes_written()?);
+    let making = from - making;
+    let mut wall = Duration::ZERO;
+    each(batch, workflows, |commits| {
+        let start = now();
+        let outcomes = core.apply(NODE, commits)?;
+        wall += start.elapsed();
+        match outcomes.iter().find(|outcome| **outcome != Outcome::Committed) {
+            Some(bad) => Err(format!("{bad:?}").into()),
+            None => Ok(()),
+        }
+    })?;
+    Ok(Cost { wall, cpu: (cpu()? - from).saturating_sub(making), bytes: bytes_written()? - bytes })
+}
+
+/// Hands on the commits of all workflows, batch by batch.
+fn each(
+    batch: usize,
+    workflows: usize,
+    mut apply: impl FnMut(&[Commit]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let tenant = TenantId::new("acme")?;
+    for first in (0..workflows).step_by(WINDOW) {
+        let last = workflows.min(first + WINDOW);
+        for version in 1..=4 {
+            for from in (first..last).step_by(batch) {
+                let to = last.min(from + batch);
+                let commits: Vec<Commit> = (from..to).map(|n| stage(&tenant, n, version)).collect();
+                apply(&commits)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What this thread has used so far.
+fn cpu() -> Result<Duration, Failure> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    Ok(Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?))
+}
+
+/// What this process has written so far.
+fn bytes_written() -> Result<u64, Failure> {
+    let text = std::fs::read_to_string("/proc/self/io")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap_or("0");
+    Ok(line.parse()?)
+}
+
+/// Start, two steps, end: what the engine writes for each.
+fn stage(tenant: &TenantId, number: usize, version: i64) -> Commit {
+    let id = Uuid::from_u128((1_700_000_000_000_u128 << 80) + ((number as u128) << 64) + 0x8000_u128);
+    let token = version as u64;
+    let history = Write::History(HistoryRow { instance: id, version, at: NOW, events: vec![b'h'; 300] });
+    let state = Box::new(state(id, version));
+    let writes = match version {
+        1 => vec![
+            Write::CreateInstance { instance: Box::new(instance(id)), state },
+            history,
+            Write::Call(call(id, token)),
+        ],
+        4 => vec![
+            Write::ConsumeCall { instance: id, token: token - 1 },
+            Write::UpdateState(state),
+            Write::UpdateInstance(Box::new(InstanceChange {
+                id,
+                status: "completed".into(),
+                output: Some(vec![b'o'; 200]),
+                error: None,
+                context: None,
+                updated_at: NOW,
+                ended_at: Some(Some(NOW)),
+            })),
+            history,
+        ],
+        _ => vec![
+            Write::ConsumeCall { instance: id, token: token - 1 },
+            Write::UpdateState(state),
+            history,
+            Write::Call(call(id, token)),
+        ],
+    };
+    Commit { tenant: tenant.clone(), writes }
+}
+
+fn instance(id: Uuid) -> InstanceRow {
+    InstanceRow {
+        id,
+        namespace: "shop".into(),
+        name: "order".into(),
+        version: "1.0.0".into(),
+        business_key: None,
+        business_parts: None,
+        status: "running".into(),
+        input: vec![b'i'; 200],
+        output: None,
+        error: None,
+        context: None,
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+        correlation_id: None,
+        created_at: NOW,
+        updated_at: NOW,
+        ended_at: None,
+    }
+}
+
+fn state(id: Uuid, version: i64) -> StateRow {
+    StateRow {
+        instance: id,
+        expected_version: version - 1,
+        state_version: version,
+        snapshot_schema_version: 1,
+        runtime_status: "Open".into(),
+        waiting_kind: Some("Call".into()),
+        waiting_token: Some(version.to_string()),
+        waiting_until: None,
+        active_task_id: None,
+        resume_pointer_json: Some(b"{\"step\":\"/do/0/one\"}".to_vec()),
+        last_signal_id: None,
+        last_error_code: None,
+        last_error_json: None,
+        last_executed_by: NODE,
+        last_executed_on: NOW,
+        state_json: vec![b's'; 600],
+    }
+}
+
+fn call(instance: Uuid, token: u64) -> CallRow {
+    CallRow {
+        instance,
+        token,
+        target: "noop".into(),
+        envelope: vec![b'c'; 250],
+        created_at: NOW,
+        visible_at: NOW,
+        attempt: 0,
+        last_error: None,
+        owner: Some(NODE),
+    }
+}
+
+/// Microseconds per row of a bare table with the same settings.
+fn plain(dir: &Path) -> Result<f64, Failure> {
+    const ROWS: usize = 200 * 512;
+    let connection = Connection::open(dir.join("plain.db"))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 8_192)?;
+    connection.execute_batch("CREATE TABLE plain (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")?;
+    let body = vec![b'x'; 300];
+    let start = now();
+    for _ in 0..ROWS / 512 {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let mut insert = connection.prepare_cached("INSERT INTO plain (body) VALUES (?1)")?;
+        for _ in 0..512 {
+            insert.execute(params![body])?;
+        }
+        connection.execute_batch("COMMIT")?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / ROWS as f64)
+}
+
+fn sync_p50(dir: &Path) -> Result<f64, Failure> {
+    let mut file = std::fs::File::create(dir.join("sync"))?;
+    let mut times = Vec::new();
+    for _ in 0..400 {
+        file.write_all(&[0; 4_096])?;
+        let start = now();
+        file.sync_data()?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[times.len() / 2].as_secs_f64() * 1e6)
+}
