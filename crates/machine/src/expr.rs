@@ -84,7 +84,7 @@ const _: () = {
 /// What an evaluation may spend in process: about 50 ms and some 10 MB at the very worst.
 const FUEL_IN_PROCESS: u64 = 1_000_000;
 /// What it may spend in a sandbox process.
-const FUEL_IN_SANDBOX: u64 = 10_000_000;
+const FUEL_IN_SANDBOX: u64 = 5_000_000;
 /// Stack an evaluation may need per level of its expression, and at least.
 const STACK_PER_LEVEL: usize = 4 * 1024;
 const STACK_MIN: usize = 768 * 1024;

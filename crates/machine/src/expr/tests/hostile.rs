@@ -123,6 +123,7 @@ fn the_hostile_corpus_is_stopped() {
     let squares = format!("12345678901234567890 | {} | [.]", vec!["(. * .)"; 40].join(" | "));
     let nested = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let minus = format!("{}1", "-".repeat(16_000));
+    let fewer = format!("{}1", "-".repeat(3900));
     let pipes = vec!["."; 3000].join("|");
     let tries = format!("{}1", "try ".repeat(3900));
     let product = format!("[{} 1]", ".[] as $x | ".repeat(12));
@@ -177,6 +178,7 @@ fn the_hostile_corpus_is_stopped() {
         &squares,
         &nested,
         &minus,
+        &fewer,
         &pipes,
         &tries,
         &product,
