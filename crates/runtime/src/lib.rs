@@ -22,6 +22,7 @@ pub mod options;
 pub mod outbox;
 mod refusal;
 mod rows;
+pub mod sandbox;
 mod slots;
 mod starts;
 mod tasks;

@@ -1,0 +1,169 @@
+//! The sandbox with real evaluator processes.
+//!
+//! There is no test harness: this program is its own evaluator when it is started with `sandbox-evaluator`.
+
+#![allow(clippy::print_stdout, reason = "it is a test harness of its own")]
+
+use machine::{
+    Data, Fault,
+    expr::{Args, Evaluation},
+};
+use runtime::sandbox::{Options, Sandbox, evaluator_main};
+use std::{sync::Arc, time::Duration};
+
+const ARGUMENT: &str = "sandbox-evaluator";
+
+const CHECKS: [&str; 6] = [
+    "answers_what_it_is_asked",
+    "survives_the_hostile_corpus",
+    "kills_at_the_deadline",
+    "kills_at_the_memory_limit",
+    "more_evaluations_than_processes_wait",
+    "a_program_that_is_no_evaluator_is_a_fault",
+];
+
+/// Speaks as much of the harness's language as cargo test and nextest use: `--list`, and names to run.
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    if has(ARGUMENT) {
+        return evaluator_main();
+    }
+    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let runs = |check: &&str| wanted.is_empty() || wanted.iter().any(|part| check.contains(part.as_str()));
+    if has("--list") {
+        let listed = CHECKS.iter().filter(|_| !has("--ignored"));
+        return listed.for_each(|check| println!("{check}: test"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let checks: Vec<&str> = CHECKS.into_iter().filter(runs).collect();
+    for check in &checks {
+        runtime.block_on(run(check));
+        println!("test {check} ... ok");
+    }
+    println!("test result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out", checks.len());
+}
+
+async fn run(check: &str) {
+    match check {
+        "answers_what_it_is_asked" => answers_what_it_is_asked().await,
+        "survives_the_hostile_corpus" => survives_the_hostile_corpus().await,
+        "kills_at_the_deadline" => kills_at_the_deadline().await,
+        "kills_at_the_memory_limit" => kills_at_the_memory_limit().await,
+        "more_evaluations_than_processes_wait" => more_evaluations_than_processes_wait().await,
+        "a_program_that_is_no_evaluator_is_a_fault" => a_program_that_is_no_evaluator_is_a_fault().await,
+        other => panic!("no check is called {other}"),
+    }
+}
+
+fn options() -> Options {
+    Options::new(std::env::current_exe().expect("this test has a path"), vec![ARGUMENT.to_owned()])
+}
+
+fn evaluation(source: &str) -> Evaluation {
+    let input = Data::parse(br#"[1,2,{"a":"b"}]"#).expect("JSON");
+    let args = Args { locals: vec![Data::int(7)], ..Args::default() };
+    Evaluation { source: source.to_owned(), local_names: vec!["item".to_owned()], input, args }
+}
+
+fn detail(result: Result<Data, Fault>) -> String {
+    result.expect_err("it ends in a fault").detail.expect("the fault has a detail")
+}
+
+async fn answers_what_it_is_asked() {
+    let sandbox = Sandbox::new(Options { evaluations_max: 3, ..options() });
+    for _ in 0..10 {
+        let result = sandbox.evaluate(evaluation("def twice(f): f | f; $item | twice(. * 2)")).await;
+        assert_eq!(result, Ok(Data::int(28)));
+    }
+    let result = sandbox.evaluate(evaluation("[limit(3; repeat(.[2].a))]")).await;
+    assert_eq!(result, Ok(Data::array(["b", "b", "b"].map(Data::text))));
+    assert_eq!(detail(sandbox.evaluate(evaluation(r#"error("no")"#)).await), "no");
+    assert!(detail(sandbox.evaluate(evaluation("nonsense")).await).starts_with("unknown function nonsense"));
+}
+
+async fn survives_the_hostile_corpus() {
+    let doubling = vec!["[.[],.[]]"; 40].join(" | ");
+    let merging = format!("{} | . * .", vec!["{a:.,b:.}"; 40].join(" | "));
+    let sources = [
+        "def f: 1 + f; f",
+        "def f: [f]; f",
+        "def f: f; f",
+        "def f: f, f; [f]",
+        "def a(x): a(x); a(0)",
+        "def f(g): f(g | g); f(.)",
+        "def f: try f catch f; f",
+        "def f: {a: f}; f",
+        "def f($n): [$n, f($n + 1)]; f(0)",
+        "[range(1e9)]",
+        "last(range(1e12))",
+        "until(false; .)",
+        "[limit(1e9; repeat(1))]",
+        "[repeat(\"x\" * 1000)]",
+        "last(recurse(.))",
+        "[recurse([.])] | length",
+        "reduce range(1e6) as $i ([]; [.])",
+        "reduce range(1e6) as $i (\"x\"; . + .)",
+        r#""x" * 500000000"#,
+        r#"[range(1e6) | tostring * 1000]"#,
+        "[range(1e5)] | combinations(1e5)",
+        r#"("a" * 200000) | [match("(?:.*z)|a"; "g")] | length"#,
+        "halt(7)",
+        "env",
+        "$ENV",
+        "input",
+        "now",
+        &doubling,
+        &merging,
+    ];
+    let sandbox = Sandbox::new(options());
+    for source in sources {
+        let shown: String = source.chars().take(50).collect();
+        let fault = sandbox.evaluate(evaluation(source)).await.expect_err(source);
+        println!("{shown}: {}", fault.detail.as_deref().unwrap_or(""));
+        assert!(fault.error_type.ends_with("/expression"), "{shown}: {fault:?}");
+        let after = sandbox.evaluate(evaluation("$item + 1")).await;
+        assert_eq!(after, Ok(Data::int(8)), "after {shown}");
+    }
+}
+
+async fn kills_at_the_deadline() {
+    let sandbox = Sandbox::new(Options { deadline: Duration::from_millis(20), ..options() });
+    assert_eq!(
+        detail(sandbox.evaluate(evaluation("last(range(1e12))")).await),
+        "the expression was stopped: it ran longer than 20 ms"
+    );
+}
+
+async fn kills_at_the_memory_limit() {
+    let sandbox = Sandbox::new(Options { memory_max_bytes: 4 << 20, ..options() });
+    let found = detail(sandbox.evaluate(evaluation(r#"[range(1e6) | tostring * 50]"#)).await);
+    assert!(found.starts_with("the expression was stopped: it used more than 4 MiB of memory"), "{found}");
+}
+
+async fn more_evaluations_than_processes_wait() {
+    let sandbox = Arc::new(Sandbox::new(options()));
+    let many: Vec<_> = (0..20)
+        .map(|_| {
+            let sandbox = sandbox.clone();
+            tokio::spawn(async move { sandbox.evaluate(evaluation("[limit(2; repeat($item))] | add")).await })
+        })
+        .collect();
+    for one in many {
+        assert_eq!(one.await.expect("the task ends"), Ok(Data::int(14)));
+    }
+    let impatient = Sandbox::new(Options { processes_max: 1, wait: Duration::from_millis(1), ..options() });
+    let (first, second) = tokio::join!(
+        impatient.evaluate(evaluation("last(range(1e12))")),
+        impatient.evaluate(evaluation("1"))
+    );
+    assert!(first.is_err());
+    assert_eq!(detail(second), "the expression did not run: the sandbox is busy");
+}
+
+async fn a_program_that_is_no_evaluator_is_a_fault() {
+    let missing = Sandbox::new(Options::new("/nonexistent/evaluator".into(), Vec::new()));
+    assert!(detail(missing.evaluate(evaluation("1")).await).contains("the sandbox cannot start"));
+    let other = Sandbox::new(Options::new("/bin/true".into(), Vec::new()));
+    assert!(detail(other.evaluate(evaluation("1")).await).starts_with("the expression was stopped"));
+}
