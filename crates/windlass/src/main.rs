@@ -1,2 +1,83 @@
-//! windlass
-fn main() {}
+//! Wires. The `windlass` binary: the engine (`up`, `serve`) and the command line that talks to it.
+//!
+//! This file parses and dispatches; nothing else. The way in: [`cli`] (every command), [`verb`] (what the client
+//! verbs do), [`up`] and [`serve`] (what starts an engine), [`failure`] (exit codes), [`out`] (stdout and stderr).
+
+mod cli;
+mod client;
+mod config;
+mod demo;
+mod failure;
+mod host;
+mod logs;
+mod out;
+mod profile;
+mod serve;
+mod up;
+mod verb;
+mod view;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use failure::{Exit, Failure};
+use out::Out;
+use std::process::ExitCode;
+use verb::Context;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let format = cli.global.format();
+    match dispatch(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            out::failure(&failure, format);
+            failure.code()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let out = Out::new(cli.global.format());
+    match cli.command {
+        Command::Up(args) => engine(up::run(args, out)),
+        Command::Serve(args) => engine(serve::run(args, out)),
+        Command::Completion { shell } => cli::completion(shell, &out),
+        Command::Version => out.line(cli::VERSION),
+        Command::Def(verb) => ask(cli.global, out, async |context| verb::def::run(verb, &context).await),
+        Command::Instance(verb) => {
+            ask(cli.global, out, async |context| verb::instance::run(verb, &context).await)
+        }
+        Command::Task(verb) => ask(cli.global, out, async |context| verb::task::run(verb, &context).await),
+        Command::Dlq(verb) => ask(cli.global, out, async |context| verb::dlq::run(verb, &context).await),
+        Command::Tenant(verb) => {
+            ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)
+        }
+        Command::Key(verb) => ask(cli.global, out, async |context| verb::key::run(verb, &context).await),
+        Command::Api(args) => ask(cli.global, out, async |context| verb::api::run(args, &context).await),
+    }
+}
+
+/// Runs what needs all cores.
+fn engine(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+/// Runs a client verb; Ctrl-C ends it with its own exit code.
+fn ask(
+    global: cli::Global,
+    out: Out,
+    work: impl AsyncFnOnce(Context) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    logs::start("warn", logs::Format::Text)?;
+    let client = profile::client(global.given())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = work(Context { client, out }) => done,
+            _ = tokio::signal::ctrl_c() => Err(Failure::silent(Exit::Interrupted)),
+        }
+    })
+}

@@ -1,0 +1,319 @@
+//! The configuration of `serve`: a TOML file, then the environment, then checks.
+//!
+//! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
+//! names and values out of range are refused at the start, with the name that is wrong.
+
+use crate::{failure::Failure, logs};
+use machine::time::Span;
+use serde::{Deserialize, Serialize};
+use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
+use toml::{Table, Value};
+
+/// What an operator can set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    pub(crate) server: Server,
+    pub(crate) store: Store,
+    pub(crate) runtime: Runtime,
+    pub(crate) log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Server {
+    pub(crate) listen: String,
+    /// The most bytes of a request body.
+    pub(crate) body_bytes_max: i64,
+    pub(crate) connections_max: i64,
+    /// How long requests in flight may go on after a stop was asked for.
+    pub(crate) drain_seconds: i64,
+    /// `/metrics` without a key.
+    pub(crate) metrics_public: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Store {
+    /// Folder of the embedded store.
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Runtime {
+    /// How long the backlog may go unlooked at when no wake came.
+    pub(crate) dequeue_wait_seconds: i64,
+    /// Rows that one claim takes from the backlog.
+    pub(crate) dequeue_size: i64,
+    /// Calls handled at once.
+    pub(crate) max_concurrent_handlers: i64,
+    /// Tries after the first before a signal or timer is given up.
+    pub(crate) max_poison_retries: i64,
+    pub(crate) dead_letter_policy: DeadLetterPolicy,
+    /// Commits in one batch.
+    pub(crate) batch_max: i64,
+    /// Calls of one tenant kept in memory; beyond it they stay in the store.
+    pub(crate) calls_queued_per_tenant_max: i64,
+    pub(crate) lease_seconds: i64,
+    pub(crate) stop_grace_seconds: i64,
+    pub(crate) http_timeout_seconds: i64,
+    pub(crate) answer_bytes_max: i64,
+}
+
+/// What becomes of a message that is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeadLetterPolicy {
+    /// It is kept as a dead letter until somebody replays or discards it.
+    #[default]
+    Keep,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    pub(crate) format: logs::Format,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        let options = server::Options::default();
+        Server {
+            listen: "127.0.0.1:8400".to_owned(),
+            body_bytes_max: whole(options.body_bytes_max),
+            connections_max: whole(options.connections_max),
+            drain_seconds: i64::try_from(options.drain_timeout.as_secs()).unwrap_or(i64::MAX),
+            metrics_public: options.metrics_public,
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store { data: crate::profile::DEFAULT_DATA.into() }
+    }
+}
+
+impl Default for Runtime {
+    fn default() -> Runtime {
+        let options = runtime::Options::default();
+        Runtime {
+            dequeue_wait_seconds: options.rescan.map_or(30, |span| span.0 / 1_000_000),
+            dequeue_size: whole(options.claim_max),
+            max_concurrent_handlers: whole(options.calls_in_flight_max),
+            max_poison_retries: i64::from(options.poison.attempts_max) - 1,
+            dead_letter_policy: DeadLetterPolicy::Keep,
+            batch_max: whole(options.batch_max),
+            calls_queued_per_tenant_max: whole(options.calls_queued_per_tenant_max),
+            lease_seconds: options.lease.0 / 1_000_000,
+            stop_grace_seconds: options.stop_grace.0 / 1_000_000,
+            http_timeout_seconds: options.http_timeout.0 / 1_000_000,
+            answer_bytes_max: whole(options.answer_bytes_max),
+        }
+    }
+}
+
+fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl Config {
+    /// The file's text, overridden by the environment, checked.
+    pub(crate) fn read(text: &str, env: impl Fn(&str) -> Option<String>) -> Result<Config, Failure> {
+        let wrong = |detail: String| Failure::usage("the configuration is not valid").detail(detail);
+        // Once for the file alone, so that a mistake in it is shown with its line.
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        toml::from_str::<Config>(text).map_err(|error| wrong(error.to_string()))?;
+        override_by(&mut table, env).map_err(wrong)?;
+        if let Some(name) = placeholder(&table) {
+            return Err(wrong(format!("{name} still holds a placeholder: give it a value of your own")));
+        }
+        let config: Config =
+            table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        match config.flaws() {
+            flaws if flaws.is_empty() => Ok(config),
+            flaws => Err(wrong(flaws.join("\n"))),
+        }
+    }
+
+    /// What is out of range, each with its name.
+    fn flaws(&self) -> Vec<String> {
+        let Config { server, store, runtime, log: _ } = self;
+        let mut flaws = Vec::new();
+        let mut check = |name: &str, value: i64, range: RangeInclusive<i64>| {
+            if !range.contains(&value) {
+                flaws.push(format!("{name} is {value}; it must be {} to {}", range.start(), range.end()));
+            }
+        };
+        check("server.body_bytes_max", server.body_bytes_max, 1024..=64 << 20);
+        check("server.connections_max", server.connections_max, 1..=1_000_000);
+        check("server.drain_seconds", server.drain_seconds, 0..=3600);
+        check("runtime.dequeue_wait_seconds", runtime.dequeue_wait_seconds, 1..=3600);
+        check("runtime.dequeue_size", runtime.dequeue_size, 1..=10_000);
+        check("runtime.max_concurrent_handlers", runtime.max_concurrent_handlers, 1..=100_000);
+        check("runtime.max_poison_retries", runtime.max_poison_retries, 0..=1000);
+        check("runtime.batch_max", runtime.batch_max, 1..=10_000);
+        check("runtime.calls_queued_per_tenant_max", runtime.calls_queued_per_tenant_max, 1..=1_000_000);
+        check("runtime.lease_seconds", runtime.lease_seconds, 3..=600);
+        check("runtime.stop_grace_seconds", runtime.stop_grace_seconds, 0..=3600);
+        check("runtime.http_timeout_seconds", runtime.http_timeout_seconds, 1..=3600);
+        check("runtime.answer_bytes_max", runtime.answer_bytes_max, 1024..=64 << 20);
+        if self.listen().is_none() {
+            flaws.push(format!(
+                "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",
+                server.listen
+            ));
+        }
+        if store.data.as_os_str().is_empty() {
+            flaws.push("store.data is empty; name a folder".to_owned());
+        }
+        flaws
+    }
+
+    /// The address to listen on, if it is one.
+    pub(crate) fn listen(&self) -> Option<SocketAddr> {
+        self.server.listen.parse().ok()
+    }
+
+    pub(crate) fn runtime_options(&self) -> runtime::Options {
+        let Runtime {
+            dequeue_wait_seconds,
+            dequeue_size,
+            max_concurrent_handlers,
+            max_poison_retries,
+            dead_letter_policy: DeadLetterPolicy::Keep,
+            batch_max,
+            calls_queued_per_tenant_max,
+            lease_seconds,
+            stop_grace_seconds,
+            http_timeout_seconds,
+            answer_bytes_max,
+        } = self.runtime;
+        let mut options = runtime::Options {
+            batch_max: count(batch_max),
+            calls_queued_per_tenant_max: count(calls_queued_per_tenant_max),
+            calls_in_flight_max: count(max_concurrent_handlers),
+            claim_max: count(dequeue_size),
+            rescan: Some(Span::from_secs(dequeue_wait_seconds)),
+            lease: Span::from_secs(lease_seconds),
+            stop_grace: Span::from_secs(stop_grace_seconds),
+            http_timeout: Span::from_secs(http_timeout_seconds),
+            answer_bytes_max: count(answer_bytes_max),
+            ..runtime::Options::default()
+        };
+        options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);
+        options
+    }
+
+    pub(crate) fn server_options(&self) -> server::Options {
+        let Server { listen: _, body_bytes_max, connections_max, drain_seconds, metrics_public } =
+            &self.server;
+        server::Options {
+            body_bytes_max: count(*body_bytes_max),
+            connections_max: count(*connections_max),
+            drain_timeout: Duration::from_secs(drain_seconds.unsigned_abs()),
+            metrics_public: *metrics_public,
+            ..server::Options::default()
+        }
+    }
+}
+
+fn count(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+/// Puts `WINDLASS_SECTION_KEY` over the file's values.
+fn override_by(table: &mut Table, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    let defaults = Table::try_from(Config::default()).map_err(|error| error.to_string())?;
+    for (section, keys) in &defaults {
+        for (key, default) in keys.as_table().into_iter().flatten() {
+            let name = format!("WINDLASS_{}_{}", section.to_uppercase(), key.to_uppercase());
+            let Some(text) = env(&name) else { continue };
+            let value = match default {
+                Value::Integer(_) => text.parse().ok().map(Value::Integer),
+                Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+                _ => Some(Value::String(text.clone())),
+            };
+            let value =
+                value.ok_or_else(|| format!("{name} is {text:?}, which is no {}", default.type_str()))?;
+            let section = table.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
+            let section =
+                section.as_table_mut().ok_or_else(|| format!("{name}: the file has no such section"))?;
+            section.insert(key.clone(), value);
+        }
+    }
+    Ok(())
+}
+
+/// The name of a text that was left as a template has it.
+fn placeholder(table: &Table) -> Option<String> {
+    const WORDS: &[&str] =
+        &["changeme", "change-me", "change_me", "replaceme", "replace-me", "replace_me", "placeholder"];
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => {
+                if let Some(found) = placeholder(inner) {
+                    return Some(format!("{key}.{found}"));
+                }
+            }
+            Value::String(text) => {
+                let small = text.to_lowercase();
+                let bracketed = small.contains("${") || (small.contains('<') && small.contains('>'));
+                if bracketed || WORDS.iter().any(|word| small.contains(word)) {
+                    return Some(key.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, env: &[(&str, &str)]) -> Result<Config, String> {
+        let find =
+            |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        Config::read(text, find).map_err(|failure| failure.text())
+    }
+
+    #[test]
+    fn nothing_given_is_the_runtimes_own_defaults() {
+        let config = check("", &[]).unwrap();
+        let (ours, theirs) = (config.runtime_options(), runtime::Options::default());
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file() {
+        let text = "[server]\nlisten = '127.0.0.1:1'\n[runtime]\nmax_poison_retries = 2\n";
+        let env = [("WINDLASS_SERVER_LISTEN", "127.0.0.1:2"), ("WINDLASS_RUNTIME_DEQUEUE_WAIT_SECONDS", "7")];
+        let config = check(text, &env).unwrap();
+        assert_eq!(config.server.listen, "127.0.0.1:2");
+        assert_eq!(config.runtime_options().poison.attempts_max, 3);
+        assert_eq!(config.runtime_options().rescan, Some(Span::from_secs(7)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+        let cases: &[Case] = &[
+            ("[runtime]\nmax_poison_retires = 2\n", &[], "max_poison_retires"),
+            ("[runtime]\ndequeue_size = 0\n", &[], "runtime.dequeue_size is 0; it must be 1 to 10000"),
+            ("[runtime]\ndequeue_size = 'many'\n", &[], "line 2"),
+            ("[runtime]\ndead_letter_policy = 'burn'\n", &[], "dead_letter_policy"),
+            ("[server]\nlisten = 'everywhere'\n", &[], "server.listen"),
+            ("[store]\ndata = '/var/lib/changeme'\n", &[], "store.data still holds a placeholder"),
+            ("nonsense", &[], "line 1"),
+            ("", &[("WINDLASS_RUNTIME_BATCH_MAX", "lots")], "WINDLASS_RUNTIME_BATCH_MAX"),
+            ("", &[("WINDLASS_LOG_FORMAT", "xml")], "xml"),
+        ];
+        for (text, env, expected) in cases {
+            let said = check(text, env).unwrap_err();
+            assert!(said.contains(expected), "{text:?}: {said}");
+        }
+    }
+}

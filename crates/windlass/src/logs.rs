@@ -1,0 +1,34 @@
+//! Logs on stderr, filtered by `WINDLASS_LOG`.
+
+use crate::failure::Failure;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+/// What a line of the log looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Begins logging at `level` unless `WINDLASS_LOG` says otherwise.
+pub(crate) fn start(level: &str, format: Format) -> Result<(), Failure> {
+    let wanted = std::env::var("WINDLASS_LOG").ok().filter(|text| !text.is_empty());
+    let text = wanted.as_deref().unwrap_or(level);
+    let filter = EnvFilter::try_new(text)
+        .map_err(|error| Failure::usage(format!("WINDLASS_LOG={text:?} is no log filter: {error}")))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let begun = match format {
+        Format::Text => builder.with_target(false).with_ansi(is_colorful()).try_init(),
+        Format::Json => builder.json().flatten_event(true).try_init(),
+    };
+    begun.map_err(|error| Failure::failed(format!("no log: {error}")))
+}
+
+fn is_colorful() -> bool {
+    use std::io::IsTerminal;
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,101 @@
+//! `windlass serve`: an engine for real use, from a configuration file. Makes nothing but, on an empty store, the
+//! first platform key.
+
+use crate::{
+    config::Config,
+    failure::Failure,
+    host, logs,
+    out::{Format, Out},
+};
+use machine::TenantId;
+use runtime::{Handle, api::Refusal};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// The tenant that platform keys belong to.
+const PLATFORM_TENANT: &str = "platform";
+
+#[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+    windlass serve --config windlass.toml\n  \
+    windlass serve --config windlass.toml --print-config\n  \
+    WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n\n\
+    Every value of the file can be set by WINDLASS_SECTION_KEY; --print-config shows them all.\n\
+    On an empty store a platform key is printed once. With it: `windlass tenant create`, `windlass key create`.")]
+pub(crate) struct Args {
+    /// Configuration file; without one every value has its default
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print the effective values and end
+    #[arg(long)]
+    print_config: bool,
+    /// Make another platform key, for when the first was lost
+    #[arg(long)]
+    new_platform_key: bool,
+}
+
+pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
+    let text = match &args.config {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
+        None => String::new(),
+    };
+    let config = Config::read(&text, |name| std::env::var(name).ok())?;
+    if args.print_config {
+        return print(&config, &out);
+    }
+    logs::start("info", config.log.format)?;
+    let stop = host::Stop::new()?;
+    let address = config.listen().ok_or_else(|| Failure::usage("server.listen is no address"))?;
+    let file = host::store_file(&config.store.data)?;
+    let store = host::open(&file)?;
+    let (listener, url) = host::listen(address).await?;
+    let node = host::start(store, vec![], config.runtime_options()).await?;
+    let key = platform_key(&node.handle(), args.new_platform_key).await?;
+    match out.format {
+        Format::Table => greet(&out, &url, &file.display().to_string(), key.as_deref())?,
+        _ => out.line(&json!({ "url": url, "platform_key": key }).to_string())?,
+    }
+    host::serve(listener, node, config.server_options(), stop).await
+}
+
+fn print(config: &Config, out: &Out) -> Result<(), Failure> {
+    let text = match out.format {
+        Format::Table | Format::Id => {
+            toml::to_string(config).map_err(|error| Failure::failed(error.to_string()))?
+        }
+        Format::Json | Format::Jsonl => json!(config).to_string(),
+    };
+    out.line(text.trim_end())
+}
+
+/// A platform key if the store has no tenant yet, or if one is asked for.
+async fn platform_key(handle: &Handle, wanted: bool) -> Result<Option<String>, Failure> {
+    let failed = |error: String| Failure::failed(format!("no platform key: {error}"));
+    let tenants = handle.store().tenants().await.map_err(|error| failed(error.to_string()))?;
+    if !tenants.is_empty() && !wanted {
+        return Ok(None);
+    }
+    let tenant = TenantId::new(PLATFORM_TENANT).map_err(|error| failed(error.to_string()))?;
+    match handle.create_tenant(&tenant, "Platform").await {
+        Ok(()) | Err(Refusal::Conflict { .. }) => {}
+        Err(refusal) => return Err(failed(refusal.to_string())),
+    }
+    let made = handle.create_key(&tenant, "bootstrap", &["platform".to_owned()]).await;
+    let made = made.map_err(|refusal| failed(refusal.to_string()))?;
+    Ok(Some(format!("wlk_{}_{}", made.id, made.secret)))
+}
+
+fn greet(out: &Out, url: &str, file: &str, key: Option<&str>) -> Result<(), Failure> {
+    out.line(&format!("windlass {} serves {url} from {file}", env!("CARGO_PKG_VERSION")))?;
+    let Some(key) = key else { return Ok(()) };
+    out.line(&format!(
+        "
+The store is new. This platform key is shown this once; it makes tenants and keys:
+
+  export WINDLASS_URL={url}
+  export WINDLASS_KEY={key}
+  windlass tenant create acme
+  windlass key create --tenant acme --name admin --role admin"
+    ))
+}

@@ -1,0 +1,163 @@
+//! `windlass up`: an engine with demo data, for the first five minutes and for developing against.
+//!
+//! Keeps what it stores unless told otherwise. The demo key lies in the data folder, readable by the owner only, so
+//! that a restart prints the same one and the client verbs find it.
+
+use crate::{
+    demo,
+    failure::Failure,
+    host, logs,
+    out::{Format, Out},
+    profile::{DEFAULT_DATA, KEY_FILE, URL_FILE},
+};
+use machine::TenantId;
+use runtime::Handle;
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use store::{Store, sqlite::Sqlite};
+
+#[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+    windlass up\n  \
+    windlass up --ephemeral --port 0\n  \
+    windlass up --data /tmp/demo -o json      one line {\"url\",\"tenant\",\"key\"} once ready")]
+pub(crate) struct Args {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    host: IpAddr,
+    /// Port to listen on; 0 picks a free one
+    #[arg(long, default_value_t = 8400)]
+    port: u16,
+    /// Folder that keeps the data
+    #[arg(long, default_value = DEFAULT_DATA, env = "WINDLASS_DATA", value_name = "FOLDER")]
+    data: PathBuf,
+    /// Keep nothing: everything is in memory and gone at the end
+    #[arg(long)]
+    ephemeral: bool,
+}
+
+pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
+    logs::start(if out.format == Format::Table { "info" } else { "warn" }, logs::Format::Text)?;
+    let stop = host::Stop::new()?;
+    let folder = (!args.ephemeral).then_some(args.data.as_path());
+    let (store, file) = match folder {
+        Some(folder) => {
+            let file = host::store_file(folder)?;
+            (host::open(&file)?, Some(file))
+        }
+        None => (in_memory()?, None),
+    };
+    let (listener, url) = host::listen(SocketAddr::new(args.host, args.port)).await?;
+    let workers = demo::workers();
+    let workers_count = workers.len();
+    let node = host::start(store, workers, runtime::Options::default()).await?;
+    let handle = node.handle();
+    let tenant = demo::set_up(&handle).await?;
+    let key = key(&handle, &tenant, folder).await?;
+    if let Some(folder) = folder {
+        write_private(&folder.join(URL_FILE), &url)?;
+    }
+    if !args.host.is_loopback() {
+        out.note("warning: this listens beyond this machine, without encryption, with a key that may do everything");
+    }
+    match out.format {
+        Format::Table => greet(&out, &url, file.as_deref(), &key, workers_count)?,
+        _ => {
+            out.line(&serde_json::json!({ "url": url, "tenant": tenant.as_str(), "key": key }).to_string())?
+        }
+    }
+    let served = host::serve(listener, node, server::Options::default(), stop).await;
+    if let Some(folder) = folder {
+        // Nobody answers there any more.
+        let _ = std::fs::remove_file(folder.join(URL_FILE));
+    }
+    served
+}
+
+fn in_memory() -> Result<Arc<dyn Store>, Failure> {
+    let store =
+        Sqlite::in_memory().map_err(|error| Failure::failed(format!("no store in memory: {error}")))?;
+    Ok(Arc::new(store))
+}
+
+/// The demo key: the one kept in the folder if the store still knows it, else a new one.
+async fn key(handle: &Handle, tenant: &TenantId, folder: Option<&Path>) -> Result<String, Failure> {
+    let path = folder.map(|folder| folder.join(KEY_FILE));
+    if let Some(kept) = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()) {
+        let kept = kept.trim().to_owned();
+        if is_known(handle, tenant, &kept).await? {
+            return Ok(kept);
+        }
+    }
+    let made = handle.create_key(tenant, "demo", &["admin".to_owned()]).await;
+    let made = made.map_err(|refusal| Failure::failed(format!("no key: {refusal}")))?;
+    let key = format!("wlk_{}_{}", made.id, made.secret);
+    if let Some(path) = path {
+        write_private(&path, &key)?;
+    }
+    Ok(key)
+}
+
+async fn is_known(handle: &Handle, tenant: &TenantId, key: &str) -> Result<bool, Failure> {
+    let Some((id, _)) = key.strip_prefix("wlk_").and_then(|rest| rest.split_once('_')) else {
+        return Ok(false);
+    };
+    let found = handle.store().key_by_id(id).await.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(found.is_some_and(|(owner, row)| owner == *tenant && row.revoked_at.is_none()))
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
+    let part = path.with_extension("part");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&part)
+        .map_err(failed)?;
+    // The mode above counts only for a file that was not there.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
+}
+
+fn greet(out: &Out, url: &str, file: Option<&Path>, key: &str, workers: usize) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let data = match file {
+        Some(file) => format!("{} (kept; --ephemeral to forget)", file.display()),
+        None => "in memory, gone at the end".to_owned(),
+    };
+    let exports = match file {
+        Some(_) => "In a second terminal, from this folder:",
+        None => "In a second terminal, after exporting the two lines above as WINDLASS_URL and WINDLASS_KEY:",
+    };
+    out.line(&format!(
+        "windlass {version}
+
+  url     {url}
+  key     {key}
+  tenant  {tenant}
+  data    {data}
+  docs    {url}/api/docs
+
+{workers} demo workers are ready, three example definitions are deployed, and one instance of each has started:
+one of them waits for a person.
+
+{exports}
+
+  windlass task list                                        the approval that waits
+  windlass task complete TASK --result '{{\"approved\": true}}'
+  windlass instance list
+  windlass instance start invoice-run --input @examples/invoice-run.input.json --watch
+
+Ctrl-C stops; what was acknowledged is kept.",
+        tenant = demo::TENANT,
+    ))
+}

@@ -1,0 +1,239 @@
+//! `windlass instance`: list, show, follow, signal and order about instances.
+
+use super::{Context, ListArgs, change, duration, list, read_json, start, watch};
+use crate::{
+    client::{Ask, segment},
+    failure::{Exit, Failure},
+    out::Format,
+    view::{self, Column, plain, state, time},
+};
+use clap::Subcommand;
+use runtime::clock::{Clock, SystemClock};
+use std::time::Duration;
+
+/// The longest the server is asked to hold one request.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Start an instance of a definition
+    Start(start::Args),
+    /// List instances, newest first
+    #[command(after_long_help = "Examples:\n  \
+        windlass instance list\n  \
+        windlass instance list --status faulted,waiting --definition examples/order-approval\n  \
+        windlass instance list --all -o id")]
+    List {
+        /// Comma-separated: pending, running, waiting, paused, completed, faulted, cancelled
+        #[arg(long)]
+        status: Option<String>,
+        /// Only instances of namespace/name or namespace/name@version
+        #[arg(long, value_name = "DEF")]
+        definition: Option<String>,
+        /// Only instances that hold or held this business key
+        #[arg(long, value_name = "KEY")]
+        business_key: Option<String>,
+        #[command(flatten)]
+        page: ListArgs,
+    },
+    /// Show an instance: where it stands, its input and output
+    #[command(
+        after_long_help = "Examples:\n  windlass instance show ins_0192…\n  windlass instance show ins_0192… -o json"
+    )]
+    Show {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Follow an instance to its end; the exit code is its outcome
+    #[command(
+        after_long_help = "Examples:\n  windlass instance watch ins_0192…\n  windlass instance watch ins_0192… -o jsonl"
+    )]
+    Watch {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Send a signal: an event of type NAME to the instance's listen steps
+    ///
+    /// A signal may come before the instance listens: it is kept until then.
+    #[command(after_long_help = "Examples:\n  \
+        windlass instance signal ins_0192… dns-ready --data '{\"address\":\"192.0.2.10\"}'\n  \
+        windlass instance signal ins_0192… paid --data @payment.json --signal-id 0192f0c4-…")]
+    Signal {
+        #[arg(value_name = "ID")]
+        id: String,
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Data as JSON, @file or @- for stdin
+        #[arg(long, value_name = "JSON|@FILE")]
+        data: Option<String>,
+        /// Your own id, a UUID: sending again with it has no second effect
+        #[arg(long, value_name = "UUID")]
+        signal_id: Option<String>,
+    },
+    /// End an instance; what it waits for is dropped
+    #[command(after_long_help = "Examples:\n  windlass instance cancel ins_0192…")]
+    Cancel {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Hold an instance: nothing new begins until it is resumed
+    #[command(after_long_help = "Examples:\n  windlass instance pause ins_0192…")]
+    Pause {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Let a paused instance go on
+    #[command(after_long_help = "Examples:\n  windlass instance resume ins_0192…")]
+    Resume {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Do the faulted step of an instance again
+    #[command(after_long_help = "Examples:\n  windlass instance retry ins_0192…")]
+    Retry {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Show how an instance ended
+    ///
+    /// Exit code 0 if it completed, 1 if it faulted or was cancelled, 124 if it goes on.
+    #[command(
+        after_long_help = "Examples:\n  windlass instance result ins_0192… --wait 30s\n  windlass instance result ins_0192… -o json"
+    )]
+    Result {
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Wait this long for the end
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+        wait: Duration,
+    },
+    /// List what happened to an instance, step by step, oldest first
+    #[command(
+        after_long_help = "Examples:\n  windlass instance history ins_0192…\n  windlass instance history ins_0192… --all -o jsonl"
+    )]
+    History {
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        page: ListArgs,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    plain("id", "id"),
+    plain("definition", "definition.namespace/definition.name@definition.version"),
+    state("status", "status"),
+    plain("waits for", "waiting.kind"),
+    plain("key", "key"),
+    time("started", "created_at"),
+];
+
+const FIELDS: &[Column] = &[
+    plain("id", "id"),
+    plain("definition", "definition.namespace/definition.name@definition.version"),
+    state("status", "status"),
+    plain("waits for", "waiting.kind"),
+    time("waits until", "waiting.until"),
+    plain("task", "waiting.task"),
+    plain("key", "key"),
+    plain("version", "version"),
+    time("started", "created_at"),
+    time("changed", "updated_at"),
+    time("ended", "ended_at"),
+    plain("input", "input"),
+    plain("context", "context"),
+    plain("output", "output"),
+    plain("error", "error"),
+];
+
+const EVENTS: &[Column] =
+    &[plain("version", "version"), time("time", "time"), plain("kind", "kind"), plain("step", "step")];
+
+pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
+    match verb {
+        Verb::Start(args) => start::run(args, context).await,
+        Verb::List { status, definition, business_key, page } => {
+            let (namespace, name, version) = match definition.as_deref() {
+                Some(text) => {
+                    let reference = super::def::resolve(context, text).await?;
+                    (Some(reference.namespace), Some(reference.name), reference.version)
+                }
+                None => (None, None, None),
+            };
+            let ask = || {
+                Ask::get("/instances")
+                    .query_if("status", status.clone())
+                    .query_if("namespace", namespace.clone())
+                    .query_if("name", name.clone())
+                    .query_if("version", version.clone())
+                    .query_if("key", business_key.clone())
+            };
+            list(context, &page, COLUMNS, ask).await
+        }
+        Verb::Show { id } => show(context, &id).await,
+        Verb::Watch { id } => watch::follow(context, &id).await,
+        Verb::Signal { id, name, data, signal_id } => {
+            let data = data.as_deref().map(|data| read_json(data, "--data")).transpose()?;
+            let path = format!("/instances/{}/signals/{}", segment(&id), segment(&name));
+            let ask = Ask::post(path).header_if("Signal-Id", signal_id).json(&data.unwrap_or_default());
+            let next = format!("see what it does: windlass instance watch {id}");
+            change(context, ask, &[plain("signal", "id")], &next).await.map(drop)
+        }
+        Verb::Cancel { id } => order(context, &id, "cancel", "").await,
+        Verb::Pause { id } => {
+            order(context, &id, "pause", &format!("go on with: windlass instance resume {id}")).await
+        }
+        Verb::Resume { id } => {
+            order(context, &id, "resume", &format!("follow it: windlass instance watch {id}")).await
+        }
+        Verb::Retry { id } => {
+            order(context, &id, "retry", &format!("follow it: windlass instance watch {id}")).await
+        }
+        Verb::Result { id, wait } => result(context, &id, wait).await,
+        Verb::History { id, page } => {
+            list(context, &page, EVENTS, || Ask::get(format!("/instances/{}/history", segment(&id)))).await
+        }
+    }
+}
+
+async fn show(context: &Context, id: &str) -> Result<(), Failure> {
+    let answer = context.client.ask(Ask::get(format!("/instances/{}", segment(id)))).await?;
+    view::object(&context.out, &answer.body, FIELDS)?;
+    let shown = view::value(&answer.body)?;
+    if let Some(task) = shown["waiting"]["task"].as_str() {
+        context.out.hint(&format!("it waits for a person: windlass task show {task}"));
+    }
+    Ok(())
+}
+
+async fn order(context: &Context, id: &str, verb: &str, next: &str) -> Result<(), Failure> {
+    let ask = Ask::post(format!("/instances/{}/{verb}", segment(id)));
+    if context.out.format == Format::Id {
+        context.client.ask(ask).await?;
+        return context.out.line(id);
+    }
+    change(context, ask, &[state("status", "status")], next).await.map(drop)
+}
+
+async fn result(context: &Context, id: &str, wait: Duration) -> Result<(), Failure> {
+    let micros = |wait: Duration| i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
+    let deadline = SystemClock.now().after(machine::time::Span(micros(wait)));
+    loop {
+        let left = Duration::from_micros(deadline.since(SystemClock.now()).0.max(0).unsigned_abs());
+        let ask = Ask::get(format!("/instances/{}/result", segment(id)));
+        let ask = if left.is_zero() { ask } else { ask.wait(left.min(WAIT_MAX)) };
+        let answer = context.client.ask(ask).await?;
+        let result = view::value(&answer.body)?;
+        if answer.status != 202 {
+            let fields = [state("status", "status"), plain("output", "output"), plain("error", "error")];
+            view::object(&context.out, &answer.body, &fields)?;
+            return watch::outcome(&result);
+        }
+        if SystemClock.now() >= deadline {
+            view::object(&context.out, &answer.body, &[state("status", "status")])?;
+            let status = result["status"].as_str().unwrap_or("going on");
+            let failure = Failure::new(Exit::TimedOut, format!("the instance has not ended: it is {status}"));
+            return Err(failure.hint("give it time with --wait 30s"));
+        }
+    }
+}
