@@ -162,6 +162,23 @@ async fn other_tenant(app: &App, caller: &Caller, wanted: &[u8]) -> Result<Tenan
     Ok(wanted)
 }
 
+/// How often a long answer looks whether its key still holds. With the cache's life this stays within 5 seconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Returns once the key is no longer accepted; for answers that go on for long.
+pub(crate) async fn until_refused(app: App, key_id: String) {
+    let mut ticks = tokio::time::interval(LOOK_AGAIN);
+    loop {
+        ticks.tick().await;
+        // A store that cannot be read now says nothing about the key.
+        if let Ok(found) = app.keys.find(&app, &key_id).await
+            && !found.is_some_and(|(_, key)| is_current(&key, app.options.clock.now()))
+        {
+            return;
+        }
+    }
+}
+
 /// Keys seen lately, so that a request does not cost a read. Entries live [`crate::Options::key_cache`].
 #[derive(Default)]
 pub(crate) struct Keys {

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// An oversized body is read and thrown away up to this much, so that a client which writes before it reads sees
 /// the answer rather than a reset connection.
 const DISCARD_BYTES_MAX: usize = 128 * 1024 * 1024;
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A definition document.
 pub(crate) struct Document {
@@ -119,6 +119,9 @@ fn check_utf8(bytes: &[u8]) -> Result<(), Problem> {
 }
 
 async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Bytes, Problem> {
+    if request.headers().get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(Problem::new(code::UNSUPPORTED_MEDIA_TYPE, "send the body without Content-Encoding"));
+    }
     let too_large =
         || Problem::new(code::BODY_TOO_LARGE, format!("the body may have at most {bytes_max} bytes"));
     let headers = request.headers();

@@ -86,6 +86,7 @@ pub const IDEMPOTENCY_KEY_REUSED: Code =
 pub const BUSY: Code = passing("busy", 429, "Too much work is queued");
 pub const INTERNAL: Code = passing("internal", 500, "The server made an error");
 pub const UNAVAILABLE: Code = passing("unavailable", 503, "The server cannot answer now");
+pub const NOT_READY: Code = passing("not-ready", 503, "The node is not ready");
 pub const STORE_FULL: Code = passing("store-full", 507, "The store has no room left");
 
 /// All codes, in the order of `docs/errors.md`.
@@ -142,6 +143,7 @@ pub const ALL: &[Code] = &[
     BUSY,
     INTERNAL,
     UNAVAILABLE,
+    NOT_READY,
     STORE_FULL,
 ];
 

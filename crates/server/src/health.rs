@@ -1,12 +1,11 @@
 //! Is the process alive, and can it do its work?
 
-use crate::{app::App, problem::Problem};
-use axum::{
-    Json,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
+use crate::{
+    app::App,
+    code,
+    problem::{Flaw, Problem, ProblemBody},
 };
+use axum::{Json, extract::State};
 use serde::Serialize;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -20,12 +19,10 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
-/// Ready or not.
+/// Ready.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
     ready: bool,
-    /// Why not.
-    reasons: Vec<&'static str>,
 }
 
 /// Answers 200 as long as the process serves.
@@ -37,15 +34,15 @@ pub(crate) async fn health() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Answers 200 if this node takes work, 503 with the reasons if it does not.
+/// Answers 200 if this node takes work, 503 with the reasons in `errors` if it does not.
 #[utoipa::path(
     get, path = "/readyz", tag = "operations", operation_id = "get_readiness",
     responses(
         (status = 200, description = "ready", body = Readiness),
-        (status = 503, description = "not ready", body = Readiness),
+        (status = 503, description = "not ready", body = ProblemBody),
     )
 )]
-pub(crate) async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
+pub(crate) async fn readiness(State(app): State<App>) -> Result<Json<Readiness>, Problem> {
     let mut reasons = Vec::new();
     if *app.stopping.borrow() {
         reasons.push("the server is stopping");
@@ -58,6 +55,12 @@ pub(crate) async fn readiness(State(app): State<App>) -> Result<Response, Proble
         Ok(Err(_)) => reasons.push("the store cannot be read"),
         Err(_) => reasons.push("the store does not answer"),
     }
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok((status, Json(Readiness { ready: reasons.is_empty(), reasons })).into_response())
+    if reasons.is_empty() {
+        return Ok(Json(Readiness { ready: true }));
+    }
+    let mut problem = Problem::new(code::NOT_READY, reasons.join("; "));
+    for reason in reasons {
+        problem = problem.with_flaw(Flaw { message: reason.to_owned(), ..Flaw::default() });
+    }
+    Err(problem)
 }

@@ -84,6 +84,7 @@ pub(crate) struct Instance {
 /// What an instance waits for.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Waiting {
+    /// For example timer, human-task or external-signal.
     kind: String,
     until: Option<String>,
     /// The task a person must complete.
@@ -228,7 +229,7 @@ pub(crate) async fn list(
 }
 
 fn is_suspended(view: &InstanceView) -> bool {
-    view.runtime_status == "Suspended" || view.waiting_kind.as_deref() == Some("timer")
+    view.runtime_status == "Suspended"
 }
 
 type Scanned = (Vec<InstanceView>, Option<uuid::Uuid>);
@@ -305,10 +306,22 @@ pub(crate) async fn find(app: &App, caller: &Caller, text: &str) -> Result<Insta
     view.ok_or_else(|| Problem::not_found("instance"))
 }
 
+/// The engine writes `HumanTask`, the API `human-task`.
+fn wait_word(kind: &str) -> String {
+    let mut word = String::with_capacity(kind.len() + 2);
+    for (at, letter) in kind.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            word.push('-');
+        }
+        word.extend(letter.to_lowercase());
+    }
+    word
+}
+
 fn instance_of(view: &InstanceView) -> Instance {
     let row = &view.row;
     let waiting = view.waiting_kind.as_ref().map(|kind| Waiting {
-        kind: kind.clone(),
+        kind: wait_word(kind),
         until: wire::time_if(view.waiting_until),
         task: view.active_task_id.map(|task| id::show(Kind::Task, task)),
     });

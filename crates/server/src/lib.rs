@@ -38,6 +38,8 @@ mod serve;
 mod stream;
 mod tasks;
 mod tenants;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use options::Options;

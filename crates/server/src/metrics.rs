@@ -13,13 +13,17 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, Tex
 use runtime::handle::Metric;
 use std::{fmt::Write, time::Duration};
 use store::views::Counts;
+use tokio::{sync::Mutex, time::Instant};
 
-/// What HTTP did.
+/// What HTTP did, and what the store last counted.
 pub(crate) struct HttpMetrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
+    counts: Mutex<Option<(Instant, Counts)>>,
 }
+
+const COUNTS_LIFE: Duration = Duration::from_secs(5);
 
 impl HttpMetrics {
     pub(crate) fn new() -> Result<HttpMetrics, prometheus::Error> {
@@ -35,7 +39,7 @@ impl HttpMetrics {
         let registry = Registry::new();
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(seconds.clone()))?;
-        Ok(HttpMetrics { registry, requests, seconds })
+        Ok(HttpMetrics { registry, requests, seconds, counts: Mutex::new(None) })
     }
 
     pub(crate) fn observe(&self, method: &str, route: &str, status: u16, took: Duration) {
@@ -55,11 +59,23 @@ impl HttpMetrics {
 pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
     let mut text = String::new();
     write_runtime(&mut text, &app.handle.metrics());
-    let counts = app.store().counts(None).await?;
-    write_counts(&mut text, &counts);
+    write_counts(&mut text, &counted(&app).await?);
     let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
     text.push_str(&http.map_err(Problem::internal)?);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// The store's counts, at most [`COUNTS_LIFE`] old: counting reads a whole index, however often it is asked for.
+async fn counted(app: &App) -> Result<Counts, Problem> {
+    let mut counts = app.http.counts.lock().await;
+    if let Some((at, counts)) = &*counts
+        && at.elapsed() < COUNTS_LIFE
+    {
+        return Ok(counts.clone());
+    }
+    let fresh = app.store().counts(None).await?;
+    *counts = Some((Instant::now(), fresh.clone()));
+    Ok(fresh)
 }
 
 fn write_runtime(text: &mut String, metrics: &[Metric]) {

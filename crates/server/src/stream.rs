@@ -5,8 +5,9 @@
 //! mark and the change's sequence, so an id of another process is noticed.
 
 use crate::{
+    access::{Access, Permission},
     app::App,
-    auth::Caller,
+    auth::{self, Caller},
     code,
     problem::{Problem, excerpt},
     query::Parameters,
@@ -170,7 +171,10 @@ pub(crate) async fn read(
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let Opening { missed, reset, notes, mark } = app.feed.open(last_id);
     let first = reset.then(|| reset_event(mark)).into_iter();
-    let wanted = move |change: &Change| change.tenant == caller.tenant && topics.want(change);
+    let gone = auth::until_refused(app.clone(), caller.key_id.clone());
+    let wanted = move |change: &Change| {
+        change.tenant == caller.tenant && topics.want(change) && may_read(&caller, change)
+    };
     let missed: Vec<Event> =
         missed.iter().filter(|change| wanted(change)).map(|change| event(mark, change)).collect();
     let live = stream::unfold(notes, |mut notes| async {
@@ -186,9 +190,24 @@ pub(crate) async fn read(
             None => Some(reset_event(mark)),
         })
     });
-    let until_stop = live.take_until(Box::pin(async move { app.stopped().await }));
-    let events = stream::iter(first.chain(missed)).chain(until_stop).map(Ok);
+    let end = Box::pin(async move {
+        tokio::select! {
+            () = app.stopped() => {}
+            () = gone => {}
+        }
+    });
+    let events = stream::iter(first.chain(missed)).chain(live.take_until(end)).map(Ok);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(COMMENT_EVERY).text("still here")))
+}
+
+/// A change is shown to those who may read the object itself.
+fn may_read(caller: &Caller, change: &Change) -> bool {
+    let permission = match change.kind {
+        "task" => Permission::TasksRead,
+        "dead-letter" => Permission::DeadLettersRead,
+        _ => Permission::InstancesRead,
+    };
+    Access::Needs(permission).admits(&caller.roles)
 }
 
 /// What a client wants to hear of.

@@ -1,0 +1,250 @@
+//! Instances through the API: start, result, history, signals, orders, lists.
+
+use crate::harness::{HELLO, LISTEN, SLEEP, World};
+use axum::body::Body;
+use serde_json::{Value, json};
+
+fn hello(input: Value) -> Value {
+    json!({"definition": {"namespace": "test", "name": "hello", "version": "1.0.0"}, "input": input})
+}
+
+#[tokio::test]
+async fn start_result_and_history() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let started = world.post("/api/v1/instances", hello(json!({"name": "ada"}))).await;
+    let id = started.ok(201)["id"].as_str().unwrap().to_owned();
+    assert!(id.starts_with("ins_"));
+    assert_eq!(started.header("location"), format!("/api/v1/instances/{id}"));
+    let result = world.result(&id).await;
+    assert_eq!(result, json!({"status": "completed", "output": {"greeting": "hello ada"}, "error": null}));
+    let history = world.get(&format!("/api/v1/instances/{id}/history")).await.ok(200);
+    let items = history["items"].as_array().unwrap();
+    assert!(items.iter().any(|item| item["step"] == "/do/0/greet"), "{history}");
+    for item in items {
+        assert!(item["kind"].is_string() && item["version"].is_i64(), "{item}");
+        assert!(item["time"].as_str().unwrap().ends_with('Z'), "{item}");
+    }
+    let instance = world.get(&format!("/api/v1/instances/{id}")).await;
+    let body = instance.ok(200);
+    assert_eq!(body["status"], "completed");
+    assert_eq!(body["input"], json!({"name": "ada"}));
+    assert_eq!(body["definition"], json!({"namespace": "test", "name": "hello", "version": "1.0.0"}));
+    assert_eq!(instance.header("etag"), format!("\"{}\"", body["version"]));
+    let again = world
+        .request("GET", &format!("/api/v1/instances/{id}"))
+        .header("if-none-match", instance.header("etag"));
+    assert_eq!(world.send(again.body(Body::empty()).unwrap()).await.status, 304);
+}
+
+#[tokio::test]
+async fn history_pages_event_by_event() {
+    let world = World::new().await;
+    let steps: Vec<String> = (0..9).map(|at| format!("  - s{at}:\n      set: {{ x: {at} }}")).collect();
+    world.deploy("many", &steps.join("\n")).await;
+    let id = world.start("many", json!({})).await;
+    world.result(&id).await;
+    let whole = world.get(&format!("/api/v1/instances/{id}/history?limit=200")).await.ok(200);
+    assert_eq!(whole["next"], json!(null));
+    let mut pieces = Vec::new();
+    let mut path = format!("/api/v1/instances/{id}/history?limit=4");
+    loop {
+        let page = world.get(&path).await.ok(200);
+        let items = page["items"].as_array().unwrap();
+        assert!(items.len() <= 4);
+        pieces.extend(items.iter().cloned());
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/instances/{id}/history?limit=4&cursor={next}");
+    }
+    assert_eq!(Value::Array(pieces), whole["items"]);
+    let other = world.start("many", json!({})).await;
+    let cursor = path.split("cursor=").nth(1).unwrap();
+    let stolen = format!("/api/v1/instances/{other}/history?cursor={cursor}");
+    world.get(&stolen).await.problem(400, "invalid-cursor");
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_instance() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let key = [("idempotency-key", "k-1")];
+    let first = world.post_with("/api/v1/instances", &key, hello(json!({"name": "a"}))).await;
+    assert_eq!(first.header("idempotency-replayed"), "");
+    let again = world.post_with("/api/v1/instances", &key, hello(json!({"name": "a"}))).await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(first.ok(201)["id"], again.ok(201)["id"]);
+    let other = world.post_with("/api/v1/instances", &key, hello(json!({"name": "b"}))).await;
+    other.problem(422, "idempotency-key-reused");
+    let all = world.get("/api/v1/instances").await.ok(200);
+    assert_eq!(all["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn fifty_at_once_with_one_key_start_one() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let key = [("idempotency-key", "same")];
+    let body = hello(json!({"name": "a"}));
+    let asks = (0..50).map(|_| world.post_with("/api/v1/instances", &key, body.clone()));
+    let answers = futures_util::future::join_all(asks).await;
+    let id = answers[0].json()["id"].clone();
+    assert!(answers.iter().all(|answer| answer.status == 201 && answer.json()["id"] == id));
+    assert_eq!(world.get("/api/v1/instances").await.ok(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_open_business_key_is_taken() {
+    let world = World::new().await;
+    world.deploy("sleep", SLEEP).await;
+    let body = json!({"definition": {"namespace": "test", "name": "sleep"}, "key": "order-1"});
+    let id = world.post("/api/v1/instances", body.clone()).await.ok(201)["id"].as_str().unwrap().to_owned();
+    let taken = world.post("/api/v1/instances", body).await;
+    taken.problem(409, "business-key-taken");
+    assert_eq!(taken.header("location"), format!("/api/v1/instances/{id}"));
+    let found = world.get("/api/v1/instances?key=order-1").await.ok(200);
+    assert_eq!(found["items"][0]["id"], id);
+    assert_eq!(found["items"][0]["key"], "order-1");
+}
+
+#[tokio::test]
+async fn an_unknown_definition_starts_nothing() {
+    let world = World::new().await;
+    world.post("/api/v1/instances", hello(json!({}))).await.problem(404, "not-found");
+    let missing = "/api/v1/instances/ins_00000000000000000000000000000001";
+    for path in ["", "/history", "/result"] {
+        world.get(&format!("{missing}{path}")).await.problem(404, "not-found");
+    }
+    for verb in ["cancel", "pause", "resume", "retry", "signals/x"] {
+        world.act(&format!("{missing}/{verb}")).await.problem(404, "not-found");
+    }
+    world.get("/api/v1/instances/tsk_00000000000000000000000000000001").await.problem(400, "invalid-id");
+    world.get("/api/v1/instances/nonsense").await.problem(400, "invalid-id");
+    world.get("/api/v1/instances/%ff").await.problem(400, "invalid-id");
+}
+
+#[tokio::test]
+async fn bulk_answers_each_item_by_itself() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let good = hello(json!({"name": "x"}));
+    let unknown = json!({"definition": {"namespace": "test", "name": "none"}});
+    let body = json!({"items": [good, unknown, {"definition": 7}, good, {"odd": 1}]});
+    let key = [("idempotency-key", "bulk-1")];
+    let first = world.post_with("/api/v1/instances/bulk", &key, body.clone()).await.ok(200);
+    let statuses: Vec<u64> =
+        first["items"].as_array().unwrap().iter().map(|item| item["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 404, 400, 201, 400]);
+    assert_eq!(first["items"][2]["problem"]["errors"][0]["pointer"], "/items/2/definition");
+    assert_ne!(first["items"][0]["id"], first["items"][3]["id"]);
+    let again = world.post_with("/api/v1/instances/bulk", &key, body).await.ok(200);
+    for at in [0, 3] {
+        assert_eq!(again["items"][at]["id"], first["items"][at]["id"]);
+        assert_eq!(again["items"][at]["replayed"], true);
+    }
+    world.post("/api/v1/instances/bulk", json!({"items": []})).await.problem(400, "invalid-value");
+}
+
+#[tokio::test]
+async fn a_signal_is_heard_once() {
+    let world = World::new().await;
+    world.deploy("hear", LISTEN).await;
+    let id = world.start("hear", json!({})).await;
+    let path = format!("/api/v1/instances/{id}/signals/paid");
+    let signal = "0198c0de-0000-7000-8000-000000000001";
+    let first = world.post_with(&path, &[("signal-id", signal)], json!({"amount": 5})).await.ok(202);
+    assert_eq!(first["id"], "sig_0198c0de000070008000000000000001");
+    let result = world.result(&id).await;
+    assert_eq!(result["status"], "completed", "{result}");
+    assert!(result["output"].to_string().contains("\"amount\":5"), "{result}");
+    world.post(&path, json!({})).await.problem(409, "instance-ended");
+    world.post_with(&path, &[("signal-id", "7")], json!({})).await.problem(400, "invalid-header");
+
+    let id = world.start("hear", json!({})).await;
+    let other = format!("/api/v1/instances/{id}/signals/other");
+    let key = [("idempotency-key", "s-1")];
+    let first = world.post_with(&other, &key, json!(1)).await.ok(202);
+    let again = world.post_with(&other, &key, json!(1)).await.ok(202);
+    assert_eq!(first, again);
+}
+
+#[tokio::test]
+async fn orders_answer_the_status_afterwards() {
+    let world = World::new().await;
+    world.deploy("sleep", SLEEP).await;
+    let id = world.start("sleep", json!({})).await;
+    let path = |verb: &str| format!("/api/v1/instances/{id}/{verb}");
+    let pending = world.get(&path("result")).await;
+    assert_eq!(pending.ok(202), json!({"status": "waiting"}));
+    assert_eq!(world.act(&path("pause")).await.ok(200)["status"], "paused");
+    assert_eq!(world.get("/api/v1/instances?status=paused").await.ok(200)["items"][0]["id"], id);
+    assert_eq!(world.post(&path("resume"), json!({})).await.ok(200)["status"], "waiting");
+    world.act(&path("retry")).await.problem(409, "not-allowed-now");
+    assert_eq!(world.act(&path("cancel")).await.ok(200)["status"], "cancelled");
+    assert_eq!(world.result(&id).await, json!({"status": "cancelled", "output": null, "error": null}));
+    world.act(&path("pause")).await.problem(409, "not-allowed-now");
+}
+
+#[tokio::test]
+async fn a_fault_is_answered_as_the_language_says() {
+    let world = World::new().await;
+    let steps = "  - no:
+      raise:
+        error: { type: 'https://example.com/errors/no', status: 418, title: No, detail: not today }";
+    world.deploy("no", steps).await;
+    let id = world.start("no", json!({})).await;
+    let result = world.result(&id).await;
+    assert_eq!(result["status"], "faulted");
+    assert_eq!(result["error"]["type"], "https://example.com/errors/no");
+    assert_eq!(result["error"]["status"], 418);
+    assert_eq!(result["output"], json!(null));
+}
+
+#[tokio::test]
+async fn lists_filter_and_page_without_loss() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    world.deploy("sleep", SLEEP).await;
+    world.deploy("hear", LISTEN).await;
+    let mut ids = Vec::new();
+    for at in 0..7 {
+        ids.push(world.start("sleep", json!({"at": at})).await);
+        world.start("hear", json!({})).await;
+    }
+    let done = world.start("hello", json!({"name": "x"})).await;
+    world.result(&done).await;
+    ids.reverse();
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/instances?status=suspended&limit=3".to_owned();
+    loop {
+        let page = world.get(&path).await.ok(200);
+        seen.extend(
+            page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()),
+        );
+        assert!(
+            page["items"].as_array().unwrap().iter().all(|item| item["waiting"]["kind"] == "timer"),
+            "{page}"
+        );
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/instances?status=suspended&limit=3&cursor={next}");
+    }
+    assert_eq!(seen, ids, "newest first, each once");
+    let count = |page: Value| page["items"].as_array().unwrap().len();
+    assert_eq!(count(world.get("/api/v1/instances?status=waiting").await.ok(200)), 14);
+    assert_eq!(count(world.get("/api/v1/instances?status=completed,suspended").await.ok(200)), 8);
+    assert_eq!(count(world.get("/api/v1/instances?name=hear&namespace=test").await.ok(200)), 7);
+    assert_eq!(count(world.get("/api/v1/instances?to=2001-01-01T00:00:00Z").await.ok(200)), 0);
+    assert_eq!(count(world.get("/api/v1/instances?from=2001-01-01T00:00:00Z&limit=200").await.ok(200)), 15);
+}
+
+#[tokio::test]
+async fn tracing_headers_are_kept() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (given, kept) in [(parent, json!(parent)), ("00-bad", json!(null)), ("", json!(null))] {
+        let headers = [("traceparent", given), ("correlation-id", "c-1")];
+        let id = world.post_with("/api/v1/instances", &headers, hello(json!({}))).await.ok(201)["id"].clone();
+        let body = world.get(&format!("/api/v1/instances/{}", id.as_str().unwrap())).await.ok(200);
+        assert_eq!((&body["traceparent"], &body["correlation_id"]), (&kept, &json!("c-1")), "{given:?}");
+    }
+}

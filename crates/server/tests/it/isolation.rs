@@ -1,0 +1,87 @@
+//! One tenant's objects do not exist for another: every route, asked with the other tenant's ids, cursors and keys.
+
+use crate::harness::{APPROVE, HELLO, World};
+use axum::body::Body;
+use serde_json::json;
+use server::routes::ROUTES;
+
+const CANARY: &str = "canary-of-acme";
+
+#[tokio::test]
+async fn every_route_with_the_other_tenants_ids_is_not_found() {
+    let world = World::new().await;
+    world.deploy("approve", APPROVE).await;
+    world.deploy("hello", HELLO).await;
+    let id = world.start("approve", json!({"secret": CANARY})).await;
+    let task = world.task_of(&id).await["id"].as_str().unwrap().to_owned();
+    for _ in 0..3 {
+        world.start("hello", json!({"name": CANARY})).await;
+    }
+    let letter = world.dead_letter(1, CANARY.as_bytes()).await;
+    let keys = world.get("/api/v1/keys").await.ok(200);
+    let key = keys["items"][0]["id"].as_str().unwrap().to_owned();
+    let cursor = world.get("/api/v1/instances?limit=1").await.ok(200)["next"].as_str().unwrap().to_owned();
+    let foreign = world.token("globex", "admin");
+    for route in ROUTES.iter().filter(|route| route.documented && route.path.contains('{')) {
+        let id = match route.path {
+            path if path.contains("/tasks/") => task.clone(),
+            path if path.contains("/dead-letters/") => letter.clone(),
+            path if path.contains("/keys/") => key.clone(),
+            _ => id.clone(),
+        };
+        let path = route.path.replace("{id}", &id).replace("{namespace}", "test");
+        let path = path.replace("{name}", "approve").replace("{version}", "1.0.0");
+        let body = match route.path.rsplit('/').next().unwrap() {
+            "assign" => r#"{"to":"eve"}"#,
+            "complete" => r#"{"result":1}"#,
+            _ => "",
+        };
+        let answer = world.ask(route.method, &path, Some(&foreign), body).await;
+        answer.problem(404, "not-found");
+        assert!(!answer.text().contains(CANARY), "{path}");
+        let own = world.ask("GET", &path, Some(&world.token("acme", "admin")), "").await;
+        if route.method == "GET" {
+            assert!(own.status.is_success(), "{path} is there for its owner");
+        }
+    }
+    for list in ["instances", "tasks", "dead-letters", "definitions"] {
+        let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
+        assert_eq!(answer.ok(200)["items"], json!([]), "{list}");
+    }
+    let tasks = format!("/api/v1/tasks?instance={id}");
+    assert_eq!(world.ask("GET", &tasks, Some(&foreign), "").await.ok(200)["items"], json!([]));
+    let stolen = format!("/api/v1/instances?cursor={cursor}");
+    world.ask("GET", &stolen, Some(&foreign), "").await.problem(400, "invalid-cursor");
+    let keys = world.ask("GET", "/api/v1/keys", Some(&foreign), "").await;
+    assert!(!keys.text().contains(&key));
+    // Nothing the other tenant tried had an effect.
+    let task = world.get(&format!("/api/v1/tasks/{task}")).await.ok(200);
+    assert_eq!((&task["status"], &task["version"]), (&json!("open"), &json!(1)));
+    assert_eq!(world.get(&format!("/api/v1/instances/{id}")).await.ok(200)["status"], "waiting");
+}
+
+#[tokio::test]
+async fn names_and_keys_are_the_tenants_own() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let foreign = world.token("globex", "admin");
+    let body =
+        json!({"definition": {"namespace": "test", "name": "hello"}, "input": {"name": "x"}, "key": "k"});
+    // The definition is acme's: globex cannot start it.
+    world.ask("POST", "/api/v1/instances", Some(&foreign), &body.to_string()).await.problem(404, "not-found");
+    // The same name, idempotency key and business key in both tenants are two different things.
+    let text = crate::harness::document("hello", "1.0.0", HELLO);
+    let deploy = axum::http::Request::post("/api/v1/definitions")
+        .header("authorization", format!("Bearer {foreign}"))
+        .header("content-type", "application/yaml");
+    world.send(deploy.body(Body::from(text)).unwrap()).await.ok(201);
+    let key = [("idempotency-key", "one")];
+    let ours = world.post_with("/api/v1/instances", &key, body.clone()).await.ok(201);
+    let start = axum::http::Request::post("/api/v1/instances")
+        .header("authorization", format!("Bearer {foreign}"))
+        .header("idempotency-key", "one")
+        .header("content-type", "application/json");
+    let theirs = world.send(start.body(Body::from(body.to_string())).unwrap()).await;
+    assert_eq!(theirs.header("idempotency-replayed"), "");
+    assert_ne!(ours["id"], theirs.ok(201)["id"]);
+}

@@ -1,0 +1,27 @@
+//! The server as its clients see it: the router called in process, and real sockets where the wire matters.
+
+mod access;
+mod auth;
+mod definitions;
+mod errors;
+mod harness;
+mod instances;
+mod isolation;
+mod limits;
+mod pages;
+mod poison;
+mod sockets;
+mod stream;
+mod tasks;
+
+/// Every file of this folder is a module of this binary: a forgotten one would never be compiled.
+#[test]
+fn no_file_is_forgotten() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
+    let this = include_str!("main.rs");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") else { continue };
+        assert!(this.contains(&format!("mod {module};")), "{name} is not in main.rs");
+    }
+}

@@ -1,0 +1,42 @@
+//! Pages around the API: front page, viewer, error codes, health.
+
+use crate::harness::{self, World};
+use axum::{body::Body, http::Request};
+
+#[tokio::test]
+async fn the_front_page_leads_to_the_viewer() {
+    let world = World::new().await;
+    let front = world.ask("GET", "/", None, "").await;
+    assert!(front.header("content-type").starts_with("text/html"));
+    assert!(front.text().contains("href=\"/api/docs/\""));
+    let redirect = world.ask("GET", "/api/docs", None, "").await;
+    assert_eq!((redirect.status.as_u16(), redirect.header("location")), (308, "/api/docs/"));
+    let viewer = world.ask("GET", "/api/docs/", None, "").await;
+    assert_eq!(viewer.status, 200);
+    for file in ["swagger-ui-bundle.js", "swagger-ui.css", "swagger-initializer.js"] {
+        let answer = world.ask("GET", &format!("/api/docs/{file}"), None, "").await;
+        assert_eq!(answer.status, 200, "{file}");
+    }
+    let start = world.ask("GET", "/api/docs/swagger-initializer.js", None, "").await;
+    assert!(start.text().contains("/api/v1/openapi.json"));
+    world.ask("GET", "/api/docs/nothing.js", None, "").await.problem(404, "route-not-found");
+}
+
+#[tokio::test]
+async fn the_codes_are_served_where_problems_point() {
+    let world = World::new().await;
+    let page = world.ask("GET", "/docs/errors.md", None, "").await;
+    assert!(page.text().contains("## unknown-parameter"));
+}
+
+#[tokio::test]
+async fn health_is_always_and_readiness_follows_the_node() {
+    let world = World::new().await;
+    assert_eq!(world.ask("GET", "/healthz", None, "").await.status, 200);
+    assert_eq!(world.ask("GET", "/readyz", None, "").await.ok(200)["ready"], true);
+    let World { node, router, .. } = world;
+    node.stop().await;
+    let request = Request::get("/readyz").body(Body::empty()).unwrap();
+    let problem = harness::send(&router, request).await.problem(503, "not-ready");
+    assert!(problem["errors"][0]["message"].is_string());
+}
