@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use utoipa::{
     Modify, OpenApi,
     openapi::{
-        self,
+        self, Content, Ref, RefOr, ResponseBuilder,
         extensions::ExtensionsBuilder,
         path::{Operation, PathItem},
         security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
@@ -71,8 +71,8 @@ pub(crate) fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operati
     all.into_iter().filter_map(|(method, operation)| Some((method, operation?))).collect()
 }
 
-/// Writes into each operation what the route table demands of its caller.
-pub(crate) fn describe_access(document: &mut openapi::OpenApi) {
+/// Completes the document with what holds for all operations: what the route table demands, and how they fail.
+pub(crate) fn complete(document: &mut openapi::OpenApi) {
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let Entry::Found(access) = find(method, path) else { continue };
@@ -81,8 +81,25 @@ pub(crate) fn describe_access(document: &mut openapi::OpenApi) {
             let is_public = access == crate::access::Access::Public;
             let key = SecurityRequirement::new("key", Vec::<String>::new());
             operation.security = Some(if is_public { vec![] } else { vec![key] });
+            describe_problems(operation);
         }
     }
+}
+
+/// Every answer from 400 on is a problem; those an operation does not list are its `default`.
+fn describe_problems(operation: &mut Operation) {
+    const MEDIA_TYPE: &str = "application/problem+json";
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        if status.starts_with(['4', '5'])
+            && let Some(content) = response.content.shift_remove("application/json")
+        {
+            response.content.insert(MEDIA_TYPE.to_owned(), content);
+        }
+    }
+    let body = Content::builder().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
+    let any = ResponseBuilder::new().description("any problem").content(MEDIA_TYPE, body).build();
+    operation.responses.responses.insert("default".to_owned(), RefOr::T(any));
 }
 
 /// This API as an OpenAPI 3.1 document.

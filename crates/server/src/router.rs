@@ -48,7 +48,7 @@ pub(crate) fn stoppable(
 ) -> Result<Router, Error> {
     let (documented, mut description) = handlers().split_for_parts();
     check(&mut description)?;
-    docs::describe_access(&mut description);
+    docs::complete(&mut description);
     let app = App::new(Inner {
         handle,
         options,
@@ -69,7 +69,7 @@ pub(crate) fn stoppable(
 /// The OpenAPI document, without a server.
 pub fn description() -> openapi::OpenApi {
     let mut description = handlers().into_openapi();
-    docs::describe_access(&mut description);
+    docs::complete(&mut description);
     description
 }
 

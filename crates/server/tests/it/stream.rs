@@ -89,7 +89,7 @@ async fn topics_choose() {
     assert_eq!((event.as_str(), &data["id"]), ("task", &json!(task)));
     world.act(&format!("/api/v1/instances/{id}/cancel")).await.ok(200);
     assert_eq!(one.next().await.2["id"], json!(id));
-    world.get("/api/v1/stream?topics=jobs").await.problem(400, "invalid-parameter");
+    world.get("/api/v1/stream?topics=weather").await.problem(400, "invalid-parameter");
 }
 
 #[tokio::test]
