@@ -29,7 +29,8 @@ pub(crate) const EXPRESSIONS_MAX: usize = 5_000;
 
 /// Compiles the document. The result means something only if the report has no errors.
 pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
-    let mut lowering = Lowering::new(root, report);
+    let declared = declared(root);
+    let mut lowering = Lowering::new(root, &declared, report);
     let header = lowering.header();
     lowering.check_definitions();
     let input = root.get("input");
@@ -61,8 +62,19 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
     }
 }
 
+/// What `use` declares, by group and name.
+type Declared<'t> = HashMap<(&'t str, &'t str), At<'t>>;
+
+fn declared(root: At<'_>) -> Declared<'_> {
+    let groups = root.get("use").into_iter().flat_map(At::entries);
+    groups
+        .flat_map(|(group, members)| members.entries().map(move |(name, member)| ((group, name), member)))
+        .collect()
+}
+
 struct Lowering<'t, 'r> {
     root: At<'t>,
+    declared: &'r Declared<'t>,
     report: &'r mut Report,
     steps: Vec<ir::Step>,
     exprs: Vec<ir::Expr>,
@@ -76,12 +88,15 @@ struct Lowering<'t, 'r> {
     functions: Vec<&'t str>,
     /// True while looking at a definition that may never be used: its steps are dropped.
     dry: bool,
+    /// True once the limit of steps has been reported.
+    full: bool,
 }
 
 impl<'t, 'r> Lowering<'t, 'r> {
-    fn new(root: At<'t>, report: &'r mut Report) -> Lowering<'t, 'r> {
+    fn new(root: At<'t>, declared: &'r Declared<'t>, report: &'r mut Report) -> Lowering<'t, 'r> {
         Lowering {
             root,
+            declared,
             report,
             steps: Vec::new(),
             exprs: Vec::new(),
@@ -90,12 +105,13 @@ impl<'t, 'r> Lowering<'t, 'r> {
             locals: Vec::new(),
             functions: Vec::new(),
             dry: false,
+            full: false,
         }
     }
 
     /// Looks at something without keeping its steps and expressions: only problems remain.
     fn look(&mut self, look: impl FnOnce(&mut Lowering<'t, '_>)) {
-        let mut dry = Lowering::new(self.root, self.report);
+        let mut dry = Lowering::new(self.root, self.declared, self.report);
         dry.locals = self.locals.clone();
         dry.functions = self.functions.clone();
         dry.outcomes = std::mem::take(&mut self.outcomes);
@@ -134,9 +150,9 @@ impl<'t, 'r> Lowering<'t, 'r> {
 
     /// What `use.<group>.<name>` declares; a problem at `at` if nothing.
     fn used(&mut self, group: &str, name: &str, at: At<'_>) -> Option<At<'t>> {
-        let declared = self.root.get("use").and_then(|r#use| r#use.get(group));
-        let found = declared.and_then(|declared| declared.get(name));
-        if found.is_none() {
+        let found = self.declared.get(&(group, name)).copied();
+        if found.is_none() && !self.report.is_full() {
+            let declared = self.root.get("use").and_then(|r#use| r#use.get(group));
             let names = declared.into_iter().flat_map(At::entries).map(|(name, _)| name);
             let hint = match super::names::nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),

@@ -44,14 +44,16 @@ pub(crate) fn is_variable(text: &str) -> bool {
 
 /// The candidate most like `word`, if one is near enough to be a typo of it.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const WORD_MAX: usize = 64;
-    if word.chars().count() > WORD_MAX {
+    const WORD_BYTES_MAX: usize = 64;
+    const CANDIDATES_MAX: usize = 200;
+    if word.len() > WORD_BYTES_MAX {
         return None;
     }
     let distance_max = (word.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len() <= 4 * WORD_MAX && *candidate != word)
+        .take(CANDIDATES_MAX)
+        .filter(|candidate| candidate.len() <= 2 * WORD_BYTES_MAX && *candidate != word)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)

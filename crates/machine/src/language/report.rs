@@ -6,6 +6,8 @@
 use super::{Compilation, Problem};
 use crate::ir;
 
+/// How long a message or hint gets: they quote the document, where anything may stand.
+const MESSAGE_CHARS_MAX: usize = 400;
 /// How many problems of one sort are reported for one document.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
@@ -27,11 +29,11 @@ pub(crate) struct Place {
 impl Problem {
     pub(crate) fn new(place: Place, code: &'static str, message: impl Into<String>) -> Problem {
         let Place { line, column, pointer } = place;
-        Problem { line, column, pointer, code, message: message.into(), hint: None }
+        Problem { line, column, pointer, code, message: readable(&message.into()), hint: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
-        self.hint = Some(hint.into());
+        self.hint = Some(readable(&hint.into()));
         self
     }
 
@@ -61,6 +63,11 @@ impl Report {
         push(&mut self.unsupported, problem);
     }
 
+    /// True if further errors would not be told: there is no point in looking for their remedies.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() >= PROBLEMS_MAX
+    }
+
     pub(crate) fn into_errors(self) -> Vec<Problem> {
         in_order(self.errors)
     }
@@ -73,6 +80,17 @@ impl Report {
         let (warnings, unsupported) = (in_order(self.warnings), in_order(self.unsupported));
         Ok(Compilation { workflow, warnings, unsupported })
     }
+}
+
+/// The text on one line, and not longer than a person reads.
+fn readable(text: &str) -> String {
+    let line = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let mut line: String = line.take(MESSAGE_CHARS_MAX + 1).collect();
+    if let Some((end, _)) = line.char_indices().nth(MESSAGE_CHARS_MAX) {
+        line.truncate(end);
+        line += "...";
+    }
+    line
 }
 
 /// A definition that is inlined in several places is checked in each; its problems are told once.

@@ -18,6 +18,8 @@ use crate::data::Data;
 pub(crate) const BYTES_MAX: usize = 1024 * 1024;
 /// Deepest nesting of lists and objects.
 pub(crate) const DEPTH_MAX: usize = 64;
+/// Longest key, in bytes: pointers and messages repeat keys.
+pub(crate) const KEY_BYTES_MAX: usize = 256;
 /// How many nodes all aliases of a document may copy.
 pub(crate) const ALIAS_NODES_MAX: usize = 10_000;
 

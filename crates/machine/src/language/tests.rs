@@ -1,5 +1,7 @@
 //! Tests of the definition language: a document goes in, problems or parts of the IR come out.
 
+mod compile;
+mod limits;
 mod meaning;
 mod quality;
 mod shape;

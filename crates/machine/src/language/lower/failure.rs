@@ -11,6 +11,7 @@ use crate::{
     },
     time::Span,
 };
+use std::collections::HashSet;
 
 impl<'t> Lowering<'t, '_> {
     pub(super) fn raise(&mut self, at: At<'_>) -> Kind {
@@ -90,14 +91,11 @@ impl<'t> Lowering<'t, '_> {
 
     /// Checks the declared retry policies; they see the error under its default name.
     pub(super) fn check_retries(&mut self, declared: At<'_>) {
-        let used = |name: &str| uses_retry(self.root, name);
-        let unused: Vec<At<'_>> = declared
-            .get("retries")
-            .into_iter()
-            .flat_map(At::entries)
-            .filter(|(name, _)| !used(name))
-            .map(|(_, retry)| retry)
-            .collect();
+        let mut used = HashSet::new();
+        collect_retries(self.root, &mut used);
+        let policies = declared.get("retries").into_iter().flat_map(At::entries);
+        let unused: Vec<At<'_>> =
+            policies.filter(|(name, _)| !used.contains(name)).map(|(_, retry)| retry).collect();
         for retry in unused {
             self.look(|dry| {
                 dry.with_locals(&["error"], |inner| {
@@ -153,8 +151,13 @@ fn backoff(at: At<'_>) -> Backoff {
     }
 }
 
-/// True if some `catch.retry` below `at` names this policy.
-fn uses_retry(at: At<'_>, name: &str) -> bool {
-    at.entries().any(|(key, value)| (key == "retry" && value.text() == Some(name)) || uses_retry(value, name))
-        || at.items().any(|item| uses_retry(item, name))
+/// The policies that some `catch.retry` names.
+fn collect_retries<'t>(at: At<'t>, names: &mut HashSet<&'t str>) {
+    for (key, value) in at.entries() {
+        if let Some(name) = value.text().filter(|_| key == "retry") {
+            names.insert(name);
+        }
+        collect_retries(value, names);
+    }
+    at.items().for_each(|item| collect_retries(item, names));
 }

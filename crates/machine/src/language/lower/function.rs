@@ -30,8 +30,7 @@ impl<'t> Lowering<'t, '_> {
             Some(with) => self.template(with, Site::With),
             None => Template::Literal(Data::object()),
         };
-        let functions = self.root.get("use").and_then(|declared| declared.get("functions"));
-        if let Some(function) = functions.and_then(|functions| functions.get(name)) {
+        if let Some(function) = self.declared.get(&("functions", name)).copied() {
             return self.inline(name, at, function, arguments, reference);
         }
         if name.contains("://") {
@@ -48,7 +47,7 @@ impl<'t> Lowering<'t, '_> {
                 self.unsupported(at.place(), "functions from other catalogs than `default`")
             }
             None => {
-                self.unknown_function(name, at, functions);
+                self.unknown_function(name, at);
                 Kind::Do { list: Vec::new() }
             }
         }
@@ -77,7 +76,11 @@ impl<'t> Lowering<'t, '_> {
         Kind::Call { call }
     }
 
-    fn unknown_function(&mut self, name: &str, at: At<'_>, functions: Option<At<'_>>) {
+    fn unknown_function(&mut self, name: &str, at: At<'_>) {
+        if self.report.is_full() {
+            return;
+        }
+        let functions = self.root.get("use").and_then(|declared| declared.get("functions"));
         let protocols = ["http", "grpc", "openapi", "asyncapi", "a2a", "mcp"];
         let declared = functions.into_iter().flat_map(At::entries).map(|(name, _)| name);
         let hint = match nearest(name, declared.chain(protocols)) {
@@ -108,6 +111,10 @@ impl<'t> Lowering<'t, '_> {
                 message,
                 Some("use `for` to repeat something".to_owned()),
             );
+            return nothing;
+        }
+        if self.dry {
+            // Each declared function is looked at once, by itself.
             return nothing;
         }
         if self.functions.len() >= FUNCTION_DEPTH_MAX {

@@ -102,6 +102,9 @@ impl<'t> Lowering<'t, '_> {
 
     fn unknown_target(&mut self, at: At<'_>, name: &str, targets: &Targets<'_>) {
         const SHOWN_MAX: usize = 8;
+        if self.report.is_full() {
+            return;
+        }
         let directives = ["continue", "exit", "end"];
         let names = targets.names.iter().copied().filter(|target| !target.is_empty() && !targets.branches);
         let mut names: Vec<&str> = names.chain(directives).collect();

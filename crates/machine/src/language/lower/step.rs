@@ -35,12 +35,10 @@ impl<'t> Lowering<'t, '_> {
         if self.steps.len() >= STEPS_MAX {
             let message =
                 format!("the definition has more than {STEPS_MAX} steps, counting each call of a function");
-            self.error(
-                task.key_place(),
-                "too-large",
-                message,
-                Some("split it into several definitions".to_owned()),
-            );
+            let hint = "split it into several definitions".to_owned();
+            if !std::mem::replace(&mut self.full, true) {
+                self.error(task.key_place(), "too-large", message, Some(hint));
+            }
             return None;
         }
         self.steps.push(Step {

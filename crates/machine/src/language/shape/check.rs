@@ -348,6 +348,9 @@ impl Checker<'_> {
     }
 
     fn unknown_key<'k>(&mut self, at: At<'_>, known: impl Iterator<Item = &'k str>) {
+        if self.report.is_full() {
+            return;
+        }
         let known: Vec<&str> = known.collect();
         let key = at.key().unwrap_or_default();
         let hint = match nearest(key, known.iter().copied()) {

@@ -3,7 +3,9 @@
 //! serde_json decides whether the text is JSON at all; the reader here then only has to find out where
 //! everything stands, and looks for what serde_json lets through: duplicate keys, NUL, our depth limit.
 
-use super::{DEPTH_MAX, Mark, NodeId, Origin, Problem, ROOT, Report, Segment, Tree, Value, scalar};
+use super::{
+    DEPTH_MAX, KEY_BYTES_MAX, Mark, NodeId, Origin, Problem, ROOT, Report, Segment, Tree, Value, scalar,
+};
 
 pub(super) fn read(text: &str, report: &mut Report) -> Result<Tree, Problem> {
     if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
@@ -95,6 +97,7 @@ impl Reader<'_> {
                 Some(_) if keyed => {
                     let mark = self.mark;
                     let (key, _) = self.string();
+                    refuse_long(&key, mark)?;
                     self.space();
                     self.advance(1);
                     let duplicate = !keys.insert(key.clone());
@@ -168,6 +171,16 @@ impl Reader<'_> {
 pub(super) fn duplicate_key(at: super::At<'_>) -> Problem {
     let message = format!("{} is given twice in the same object", at.label());
     Problem::new(at.key_place(), "duplicate-key", message).hint("remove or rename one of the two")
+}
+
+pub(super) fn refuse_long(key: &str, mark: Mark) -> Result<(), Problem> {
+    match key.len() > KEY_BYTES_MAX {
+        true => {
+            let message = format!("the key has {} bytes, more than the allowed {KEY_BYTES_MAX}", key.len());
+            Err(Problem::new(mark.place(), "too-large", message).hint("choose a shorter key"))
+        }
+        false => Ok(()),
+    }
 }
 
 pub(super) fn nul(place: super::Place) -> Problem {

@@ -6,7 +6,7 @@
 use super::{
     ALIAS_NODES_MAX, DEPTH_MAX, Mark, NodeId, Origin, Place, Problem, ROOT, Report, Segment, Tree, Value,
     escape,
-    json::{duplicate_key, nul, too_deep},
+    json::{duplicate_key, nul, refuse_long, too_deep},
     scalar,
 };
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
@@ -191,6 +191,7 @@ impl Builder<'_> {
                     .hint("repeat the keys, or move what is shared to `use`"));
             }
             Value::Text { text, .. } => {
+                refuse_long(text, mark(&span.start))?;
                 if let Some(open) = self.open.last_mut() {
                     open.key = Some((text.clone(), mark(&span.start)));
                 }
@@ -242,6 +243,7 @@ impl Builder<'_> {
         if self.wants_key() {
             return match self.tree.nodes[source].value.clone() {
                 Value::Text { text, .. } => {
+                    refuse_long(&text, start)?;
                     if let Some(open) = self.open.last_mut() {
                         open.key = Some((text, start));
                     }

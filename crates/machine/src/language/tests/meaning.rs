@@ -171,7 +171,6 @@ fn functions() {
     refused(
         &used("  functions:\n    f: { call: g }\n    g: { call: f }", "  - a: { call: f }"),
         r#"
-            6:16 /use/functions/f/call function-cycle: the function `g` calls itself: g -> f -> g => use `for` to repeat something
             7:16 /use/functions/g/call function-cycle: the function `f` calls itself: f -> g -> f => use `for` to repeat something
         "#,
     );
