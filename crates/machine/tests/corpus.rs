@@ -2,6 +2,9 @@
 //!
 //! The documents are third-party files that lie beside the workspace; without them these tests say so and pass.
 
+// Skipping must be seen.
+#![allow(clippy::print_stderr)]
+
 use machine::language::{Compilation, Format, Problem, compile};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +17,8 @@ fn corpus(folder: &str) -> Option<Vec<PathBuf>> {
         eprintln!("SKIPPED: {} is missing, so the corpus was not compiled", path.display());
         return None;
     };
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("the folder can be listed").path()).collect();
     files.sort();
     Some(files)
 }
@@ -50,6 +54,21 @@ fn examples_compile() {
             }
         }
     }
+}
+
+#[test]
+fn our_own_examples_can_be_deployed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut count = 0;
+    for file in entries.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+        let name = file.display().to_string();
+        let compilation = check(&name, &std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert!(compilation.unsupported.is_empty(), "{name}:{}", show(&compilation.unsupported));
+        assert!(compilation.warnings.is_empty(), "{name}:{}", show(&compilation.warnings));
+        count += 1;
+    }
+    assert!(count >= 3, "only {count} documents");
 }
 
 #[test]

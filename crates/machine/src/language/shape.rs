@@ -21,7 +21,7 @@ pub(crate) enum Shape {
     Any,
     /// Any object.
     Object,
-    /// An object with at least one member.
+    /// An object with at least one member, or an expression in `${ }`.
     Members,
     Text,
     /// Text with at least one character.

@@ -143,7 +143,7 @@ impl Lowering<'_, '_> {
                 let hint = "hand it to the call that needs it".to_owned();
                 self.error(at.place(), "secret-exposed", message, Some(hint));
             } else {
-                let message = format!("`${argument}` is always null in {}", site.name());
+                let message = format!("`${argument}` is not available in {}", site.name());
                 self.warn(
                     at.place(),
                     "argument-unavailable",

@@ -2,10 +2,7 @@
 
 use super::{
     Field, Record,
-    Shape::{
-        self, Duration, Expression, Flag, Items, List, Name, Object, Single, Tasks, Text, TextOr, Word,
-        WrappedOr,
-    },
+    Shape::{self, Duration, Expression, Flag, Items, List, Name, Object, Single, Tasks, Text, TextOr, Word},
     call::PROTOCOLS,
     optional,
     part::{
@@ -46,7 +43,7 @@ pub(crate) static KINDS: [Kind; 12] = [
     },
     Kind { key: "raise", fields: &[required("raise", Shape::Record(&RAISE))] },
     Kind { key: "run", fields: &[required("run", Shape::Record(&RUN))] },
-    Kind { key: "set", fields: &[required("set", WrappedOr(&Shape::Members))] },
+    Kind { key: "set", fields: &[required("set", Shape::Members)] },
     Kind { key: "switch", fields: &[required("switch", Items(&Single(&Shape::Record(&CASE))))] },
     Kind { key: "try", fields: &[required("try", Tasks), required("catch", Shape::Record(&CATCH))] },
     Kind { key: "wait", fields: &[required("wait", Duration)] },

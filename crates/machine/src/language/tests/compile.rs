@@ -105,7 +105,7 @@ fn references_are_pointers_with_index_and_name() {
 #[test]
 fn set() {
     let workflow = workflow(
-        "  - literal: { set: { a: 1, b: [ x, .y ] } }\n  - mixed: { set: { a: ' ${ .x } ', b: [ '${ .y }', z ], c: .x } }\n  - whole: { set: '${ . }' }",
+        "  - literal: { set: { a: 1, b: [ x, .y ] } }\n  - mixed: { set: { a: ' ${ .x } ', b: [ '${ .y }', z ], c: .x } }\n  - whole: { set: '${ . }' }\n  - lines:\n      set: |\n        ${\n          .a\n        }",
     );
     let value = |name| match &step(&workflow, name).kind {
         Kind::Set { value } => show(&workflow, value),
@@ -114,6 +114,7 @@ fn set() {
     assert_eq!(value("literal"), r#"{"a":1,"b":["x",".y"]}"#);
     assert_eq!(value("mixed"), r#"{a: <.x>, b: [<.y>, "z"], c: ".x"}"#);
     assert_eq!(value("whole"), "<.>");
+    assert_eq!(value("lines"), "<.a>");
 }
 
 #[test]

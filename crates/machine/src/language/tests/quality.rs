@@ -77,11 +77,11 @@ fn tasks_that_nothing_leads_to() {
 fn arguments_that_hold_nothing() {
     warned(
         &tasks("  - a:\n      if: $input.x\n      set: { x: 1 }"),
-        "4:11 /do/0/a/if argument-unavailable: `$input` is always null in `if` and `input.from` => use another argument, or move the expression",
+        "4:11 /do/0/a/if argument-unavailable: `$input` is not available in `if` and `input.from` => use another argument, or move the expression",
     );
     warned(
         &tasks("  - a:\n      set: { x: '${ $output }' }"),
-        "4:17 /do/0/a/set/x argument-unavailable: `$output` is always null in a task => use another argument, or move the expression",
+        "4:17 /do/0/a/set/x argument-unavailable: `$output` is not available in a task => use another argument, or move the expression",
     );
     warned(&tasks("  - a:\n      set: { x: 1 }\n      export: { as: $output }"), "");
 }
