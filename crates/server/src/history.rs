@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 pub(crate) struct HistoryItem {
     /// The instance's version that the commit of this event made.
     version: i64,
-    /// For example `step-completed`.
+    /// For example `step.started`.
     kind: String,
     /// Where in the definition, for example `/do/0/charge`.
     #[serde(skip_serializing_if = "Option::is_none")]

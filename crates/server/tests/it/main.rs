@@ -1,5 +1,7 @@
 //! The server as its clients see it: the router called in process, and real sockets where the wire matters.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod access;
 mod auth;
 mod definitions;
