@@ -1,7 +1,7 @@
 //! Measures the writer: what a workflow of three steps costs in four commits, at several batch sizes, beside what
 //! the disk and SQLite itself can do.
 //!
-//! `cargo run --release -p store --example hot_path [-- <folder> [<workflows>]]`
+//! `cargo run --release -p store --example hot_path [-- <folder> [<workflows> [<state bytes> [<batch>...]]]]`
 //! The folder decides which disk is measured; it is used for a temporary database that is removed again.
 //! `cpu` is what the writer thread itself used, so it holds on a busy machine; `wall` includes waiting for the disk.
 
@@ -28,10 +28,15 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().unwrap_or_else(|| ".".into());
     let workflows: usize = arguments.next().map_or(Ok(40_960), |text| text.parse())?;
+    let state_bytes: usize = arguments.next().map_or(Ok(600), |text| text.parse())?;
+    let mut batches: Vec<usize> = arguments.map(|text| text.parse()).collect::<Result<_, _>>()?;
+    if batches.is_empty() {
+        batches.extend([1, 64, 512, 2_048]);
+    }
     let dir = tempfile::tempdir_in(folder)?;
     println!("sync of one 4 KiB append: p50 {:.0} µs", sync_p50(dir.path())?);
     println!("plain insert of one row of 300 bytes, 512 per transaction: {:.2} µs each", plain(dir.path())?);
-    println!("\nworkflow of 3 steps: 4 commits, 16 row writes\n");
+    println!("\nworkflow of 3 steps: 4 commits, 16 row writes, snapshots of {state_bytes} bytes\n");
     println!(
         "{:<8} {:>6} {:>15} {:>15} {:>17} {:>12} {:>13}",
         "store",
@@ -42,13 +47,22 @@ fn main() -> Result<(), Failure> {
         "workflows/s",
         "KiB/workflow"
     );
-    for batch in [1, 64, 512, 2_048] {
-        let count = if batch == 1 { workflows / 40 } else { workflows };
+    for batch in batches {
+        let few = if batch == 1 { workflows / 40 } else { workflows };
+        let mut load = Load { batch, workflows: few, state_bytes };
         let path = dir.path().join(format!("hot-{batch}.db"));
-        report("file", batch, count, &run(&mut Core::open(&path)?, batch, count)?);
-        report("memory", batch, workflows, &run(&mut Core::open_in_memory()?, batch, workflows)?);
+        report("file", &load, &run(&mut Core::open(&path)?, &load)?);
+        load.workflows = workflows;
+        report("memory", &load, &run(&mut Core::open_in_memory()?, &load)?);
     }
     Ok(())
+}
+
+/// What to put on the writer.
+struct Load {
+    batch: usize,
+    workflows: usize,
+    state_bytes: usize,
 }
 
 /// What a number of workflows took.
@@ -58,7 +72,8 @@ struct Cost {
     bytes: u64,
 }
 
-fn report(store: &str, batch: usize, workflows: usize, cost: &Cost) {
+fn report(store: &str, load: &Load, cost: &Cost) {
+    let Load { batch, workflows, .. } = *load;
     let per = |time: Duration| time.as_secs_f64() * 1e6 / workflows as f64;
     println!(
         "{store:<8} {batch:>6} {:>15.2} {:>15.2} {:>17.2} {:>12.0} {:>13.1}",
@@ -76,14 +91,14 @@ fn now() -> Instant {
 }
 
 /// The cost of `workflows` whole workflows, without the making of the commits.
-fn run(core: &mut Core, batch: usize, workflows: usize) -> Result<Cost, Failure> {
+fn run(core: &mut Core, load: &Load) -> Result<Cost, Failure> {
     core.join(NODE, NOW, 60_000)?;
     let making = cpu()?;
-    each(batch, workflows, |_| Ok(()))?;
+    each(load, |_| Ok(()))?;
     let (from, bytes) = (cpu()?, bytes_written()?);
     let making = from - making;
     let mut wall = Duration::ZERO;
-    each(batch, workflows, |commits| {
+    each(load, |commits| {
         let start = now();
         let outcomes = core.apply(NODE, commits)?;
         wall += start.elapsed();
@@ -96,18 +111,16 @@ fn run(core: &mut Core, batch: usize, workflows: usize) -> Result<Cost, Failure>
 }
 
 /// Hands on the commits of all workflows, batch by batch.
-fn each(
-    batch: usize,
-    workflows: usize,
-    mut apply: impl FnMut(&[Commit]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+fn each(load: &Load, mut apply: impl FnMut(&[Commit]) -> Result<(), Failure>) -> Result<(), Failure> {
+    let Load { batch, workflows, state_bytes } = *load;
     let tenant = TenantId::new("acme")?;
     for first in (0..workflows).step_by(WINDOW) {
         let last = workflows.min(first + WINDOW);
         for version in 1..=4 {
             for from in (first..last).step_by(batch) {
                 let to = last.min(from + batch);
-                let commits: Vec<Commit> = (from..to).map(|n| stage(&tenant, n, version)).collect();
+                let commits: Vec<Commit> =
+                    (from..to).map(|n| stage(&tenant, n, version, state_bytes)).collect();
                 apply(&commits)?;
             }
         }
@@ -129,11 +142,11 @@ fn bytes_written() -> Result<u64, Failure> {
 }
 
 /// Start, two steps, end: what the engine writes for each.
-fn stage(tenant: &TenantId, number: usize, version: i64) -> Commit {
+fn stage(tenant: &TenantId, number: usize, version: i64, state_bytes: usize) -> Commit {
     let id = Uuid::from_u128((1_700_000_000_000_u128 << 80) + ((number as u128) << 64) + 0x8000_u128);
     let token = version as u64;
     let history = Write::History(HistoryRow { instance: id, version, at: NOW, events: vec![b'h'; 300] });
-    let state = Box::new(state(id, version));
+    let state = Box::new(state(id, version, state_bytes));
     let writes = match version {
         1 => vec![
             Write::CreateInstance { instance: Box::new(instance(id)), state },
@@ -185,7 +198,7 @@ fn instance(id: Uuid) -> InstanceRow {
     }
 }
 
-fn state(id: Uuid, version: i64) -> StateRow {
+fn state(id: Uuid, version: i64, bytes: usize) -> StateRow {
     StateRow {
         instance: id,
         expected_version: version - 1,
@@ -202,7 +215,7 @@ fn state(id: Uuid, version: i64) -> StateRow {
         last_error_json: None,
         last_executed_by: NODE,
         last_executed_on: NOW,
-        state_json: vec![b's'; 600],
+        state_json: vec![b's'; bytes],
     }
 }
 

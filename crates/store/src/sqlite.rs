@@ -28,3 +28,6 @@ pub use core::Core;
 pub use inline::Inline;
 pub use read::Read;
 pub use threaded::Sqlite;
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,13 @@ pub struct Page {
     pub limit: usize,
 }
 
+impl Page {
+    /// The limit, held to 1 and [`PAGE_MAX`].
+    pub fn rows(&self) -> usize {
+        self.limit.clamp(1, PAGE_MAX)
+    }
+}
+
 /// Which instances to list; every given member must match.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceFilter {

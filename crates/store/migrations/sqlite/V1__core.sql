@@ -1,8 +1,10 @@
 -- Conventions: ids are 16-byte blobs, times are UTC microseconds, payloads are blobs kept byte for byte.
--- Primary keys begin with the tenant. WITHOUT ROWID makes a row one b-tree entry, so that the hot path (insert,
--- update and delete by key) touches one tree. `owner IS NULL` indexes hold the backlog only: a row born owned by a
--- node writes no index entry. There are no foreign keys: every row is written by the commit that owns its parent,
--- projections may be deleted and rebuilt apart from snapshots, and each check would cost a look-up per row.
+-- Primary keys begin with the tenant. WITHOUT ROWID makes a row one b-tree entry, so that insert and delete by key
+-- touch one tree; such an entry spills into pages of its own above 1,000 bytes, so instances, snapshots and tasks, which
+-- are larger and are updated, are ordinary tables. Measured with snapshots of 4,000 bytes: 63 against 86 µs per workflow.
+-- `owner IS NULL` indexes hold the backlog only: a row born owned by a node writes no index entry.
+-- There are no foreign keys: every row is written by the commit that owns its parent, projections may be deleted and
+-- rebuilt apart from snapshots, and each check would cost a look-up per row.
 
 CREATE TABLE tenants (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -59,11 +61,13 @@ CREATE TABLE wf_instances (
     error           BLOB,
     context         BLOB,
     PRIMARY KEY (tenant, id)
-) WITHOUT ROWID;
+);
 
 -- One instance that has not ended per business key.
 CREATE UNIQUE INDEX wf_instances_open_key ON wf_instances (tenant, business_key)
     WHERE business_key IS NOT NULL AND ended_at IS NULL;
+-- Lists by status and counts; 5 µs of a workflow's 50.
+CREATE INDEX wf_instances_status ON wf_instances (tenant, status, id);
 CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE business_key IS NOT NULL;
 
 CREATE TABLE wf_runtime_states (
@@ -92,7 +96,7 @@ CREATE TABLE wf_runtime_states (
     completed_on_utc         INTEGER,
     state_json               BLOB    NOT NULL,
     PRIMARY KEY (tenant, runtime_instance_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE wf_history (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -184,7 +188,7 @@ CREATE TABLE wf_tasks (
     form              BLOB,
     result            BLOB,
     PRIMARY KEY (tenant, id)
-) WITHOUT ROWID;
+);
 
 CREATE INDEX wf_tasks_status ON wf_tasks (tenant, status, id);
 CREATE INDEX wf_tasks_instance ON wf_tasks (tenant, instance, id);

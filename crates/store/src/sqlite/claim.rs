@@ -14,14 +14,15 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 /// The most rows one claim returns, so that a claim never holds up the commits behind it for long.
-pub(super) const CLAIM_MAX: usize = 1_000;
+const CLAIM_MAX: usize = 1_000;
 
 // Each list runs along its partial index: due order, and nothing read that is not returned.
-const SIGNALS: &str = "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
+pub(super) const SIGNALS: &str =
+    "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
     FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, id LIMIT ?2";
-const CALLS: &str = "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+pub(super) const CALLS: &str = "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
     FROM calls WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, instance, token LIMIT ?2";
-const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
+pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
     FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
 
 const OWN_SIGNAL: &str = "UPDATE wf_signal_q SET owner = ?1 WHERE tenant = ?2 AND id = ?3";

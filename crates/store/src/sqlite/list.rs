@@ -11,6 +11,7 @@ use super::{
 use crate::{port::Result, rows::*, views::*};
 use machine::TenantId;
 use rusqlite::{ToSql, params, types::Value};
+use std::{cmp::Reverse, collections::BTreeSet};
 use uuid::Uuid;
 
 /// The most rows that lists without pages return at once.
@@ -45,8 +46,19 @@ impl Read<'_> {
         filter: &InstanceFilter,
         page: &Page,
     ) -> Result<Vec<InstanceView>> {
+        let by_status = |status: Option<&str>| self.instances_of(tenant, filter, status, page);
+        self.merged(&filter.statuses, page, by_status, |view| view.row.id)
+    }
+
+    fn instances_of(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        status: Option<&str>,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>> {
         let mut query = Query::new(INSTANCE, tenant);
-        query.any_of("i.status", &filter.statuses);
+        query.equals("i.status", status);
         query.equals("i.namespace", filter.namespace.as_deref());
         query.equals("i.name", filter.name.as_deref());
         query.equals("i.version", filter.version.as_deref());
@@ -94,8 +106,19 @@ impl Read<'_> {
     }
 
     pub fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
+        let by_status = |status: Option<&str>| self.tasks_of(tenant, filter, status, page);
+        self.merged(&filter.statuses, page, by_status, |task| task.id)
+    }
+
+    fn tasks_of(
+        &self,
+        tenant: &TenantId,
+        filter: &TaskFilter,
+        status: Option<&str>,
+        page: &Page,
+    ) -> Result<Vec<TaskRow>> {
         let mut query = Query::new(TASK, tenant);
-        query.any_of("status", &filter.statuses);
+        query.equals("status", status);
         query.equals("assignee", filter.assignee.as_deref());
         query.compare("instance =", filter.instance.map(blob));
         if !filter.groups.is_empty() {
@@ -105,6 +128,30 @@ impl Read<'_> {
         }
         query.page("id", page);
         self.many(&query.sql, &query.values(), task)
+    }
+
+    /// One list per status, each along its index, merged newest first. One query over several statuses would read
+    /// and sort every row that has any of them.
+    fn merged<T>(
+        &self,
+        statuses: &[String],
+        page: &Page,
+        list: impl Fn(Option<&str>) -> Result<Vec<T>>,
+        id: impl Fn(&T) -> Uuid,
+    ) -> Result<Vec<T>> {
+        if statuses.is_empty() {
+            return list(None);
+        }
+        let distinct: BTreeSet<&str> = statuses.iter().map(String::as_str).collect();
+        let snapshot = self.connection().unchecked_transaction().map_err(error)?;
+        let mut rows = Vec::new();
+        for status in distinct {
+            rows.extend(list(Some(status))?);
+        }
+        snapshot.finish().map_err(error)?;
+        rows.sort_by_key(|row| Reverse(id(row)));
+        rows.truncate(page.rows());
+        Ok(rows)
     }
 
     pub fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
@@ -222,7 +269,7 @@ impl Query {
 
     fn page(&mut self, id: &str, page: &Page) {
         self.compare(&format!("{id} <"), page.after.map(blob));
-        self.sql += &format!(" ORDER BY {id} DESC LIMIT {}", page.limit.clamp(1, PAGE_MAX));
+        self.sql += &format!(" ORDER BY {id} DESC LIMIT {}", page.rows());
     }
 
     fn values(&self) -> Vec<&dyn ToSql> {

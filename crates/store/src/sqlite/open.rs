@@ -18,9 +18,13 @@ const ROW_BYTES_MAX: i32 = 64 << 20;
 const CHECK_BYTES_MAX: u64 = 256 << 20;
 /// Prepared statements kept per connection; more than there are.
 const STATEMENTS_MAX: usize = 128;
-/// WAL frames between checkpoints. A hot page is copied back once per checkpoint however often it changed.
-const CHECKPOINT_PAGES: u32 = 8_192;
-const PAGE_BYTES: u32 = 4_096;
+/// WAL frames between checkpoints. A hot page is copied back once per checkpoint however often it changed: a
+/// workflow of three steps writes 18.7 KiB at SQLite's 1,000, 13.3 KiB at this, 12.8 KiB at four times this.
+const CHECKPOINT_PAGES: i64 = 8_192;
+/// What the WAL file shrinks to after a long read has kept it growing.
+const WAL_BYTES_MAX: i64 = 64 << 20;
+/// Larger pages cost more bytes per commit when few commits share a sync, and won nothing when many do.
+const PAGE_BYTES: i64 = 4_096;
 const CACHE_KIB: i64 = 64 << 10;
 
 /// The writing connection to a file.
@@ -28,13 +32,14 @@ pub(super) fn file(path: &Path) -> Result<Connection> {
     let unclean = std::fs::metadata(wal_path(path)).is_ok_and(|wal| wal.len() > 0);
     let connection = Connection::open(path).map_err(error)?;
     connection.busy_timeout(BUSY_MAX).map_err(error)?;
-    set(&connection, "page_size", i64::from(PAGE_BYTES))?;
+    set(&connection, "page_size", PAGE_BYTES)?;
     // The first access to the file: garbage, truncation and an unreadable header show up here.
     migrate::owned(&connection)?;
     common(&connection)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(error)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(error)?;
-    set(&connection, "wal_autocheckpoint", i64::from(CHECKPOINT_PAGES))?;
+    set(&connection, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    set(&connection, "journal_size_limit", WAL_BYTES_MAX)?;
     set(&connection, "mmap_size", 0)?;
     durable(&connection)?;
     if unclean && std::fs::metadata(path).is_ok_and(|file| file.len() < CHECK_BYTES_MAX) {
@@ -56,7 +61,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection> {
 /// An empty database in memory.
 pub(super) fn memory() -> Result<Connection> {
     let connection = Connection::open_in_memory().map_err(error)?;
-    set(&connection, "page_size", i64::from(PAGE_BYTES))?;
+    set(&connection, "page_size", PAGE_BYTES)?;
     common(&connection)?;
     Ok(connection)
 }

@@ -17,7 +17,7 @@ const TENANT: &str = "SELECT tenant, title, status, created_at FROM tenants WHER
 const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
     FROM api_keys WHERE id = ?1";
 /// The earliest backlog of each queue, each the first entry of its partial index.
-const NEXT_DUE: &str = "SELECT
+pub(super) const NEXT_DUE: &str = "SELECT
     (SELECT visible_at FROM wf_signal_q WHERE owner IS NULL ORDER BY visible_at LIMIT 1),
     (SELECT due_at FROM wf_schedule_q WHERE owner IS NULL ORDER BY due_at LIMIT 1),
     (SELECT visible_at FROM calls WHERE owner IS NULL ORDER BY visible_at LIMIT 1)";

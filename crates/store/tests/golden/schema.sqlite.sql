@@ -1,0 +1,246 @@
+CREATE TABLE api_keys (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id          TEXT    NOT NULL CONSTRAINT id_not_empty CHECK (id <> ''),
+    name        TEXT    NOT NULL,
+    hash        BLOB    NOT NULL CHECK (length(hash) > 0),
+    roles       BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    revoked_at  INTEGER,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX api_keys_id ON api_keys (id);
+
+CREATE TABLE calls (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    instance    BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
+    token       INTEGER NOT NULL,
+    target      TEXT    NOT NULL CONSTRAINT target_not_empty CHECK (target <> ''),
+    created_at  INTEGER NOT NULL,
+    visible_at  INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    owner       BLOB,
+    envelope    BLOB    NOT NULL,
+    last_error  BLOB,
+    PRIMARY KEY (tenant, instance, token)
+) WITHOUT ROWID;
+
+CREATE INDEX calls_backlog ON calls (visible_at) WHERE owner IS NULL;
+
+CREATE TABLE definitions (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    namespace   TEXT    NOT NULL CONSTRAINT namespace_not_empty CHECK (namespace <> ''),
+    name        TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    version     TEXT    NOT NULL CONSTRAINT version_not_empty CHECK (version <> ''),
+    title       TEXT,
+    source      BLOB    NOT NULL,
+    media_type  TEXT    NOT NULL,
+    ir          BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, namespace, name, version)
+);
+
+CREATE TABLE inbox (
+    tenant        TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    scope         TEXT    NOT NULL CONSTRAINT scope_not_empty CHECK (scope <> ''),
+    key           TEXT    NOT NULL CONSTRAINT key_not_empty CHECK (key <> ''),
+    created_at    INTEGER NOT NULL,
+    request_hash  BLOB    NOT NULL,
+    answer        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+) WITHOUT ROWID;
+
+CREATE TABLE outbox (
+    seq         INTEGER PRIMARY KEY,
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id          BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    key         TEXT    NOT NULL,
+    event_type  TEXT    NOT NULL CONSTRAINT event_type_not_empty CHECK (event_type <> ''),
+    created_at  INTEGER NOT NULL,
+    event       BLOB    NOT NULL,
+    UNIQUE (tenant, id)
+);
+
+CREATE TABLE schema_migrations (
+    version INTEGER PRIMARY KEY,
+    name    TEXT NOT NULL,
+    sha256  BLOB NOT NULL
+);
+
+CREATE TABLE tenants (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    title       TEXT    NOT NULL,
+    status      TEXT    NOT NULL CHECK (status IN ('active', 'suspended')),
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant)
+) WITHOUT ROWID;
+
+CREATE TABLE wf_dlq (
+    tenant     TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id         BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    source     TEXT    NOT NULL,
+    reason     TEXT    NOT NULL CONSTRAINT reason_not_empty CHECK (reason <> ''),
+    detail     TEXT    NOT NULL,
+    instance   BLOB,
+    origin     BLOB    NOT NULL,
+    attempts   INTEGER NOT NULL,
+    last_node  BLOB    NOT NULL,
+    failed_at  INTEGER NOT NULL,
+    envelope   BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE TABLE wf_history (
+    tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
+    version   INTEGER NOT NULL CHECK (version > 0),
+    at        INTEGER NOT NULL,
+    events    BLOB    NOT NULL,
+    PRIMARY KEY (tenant, instance, version)
+) WITHOUT ROWID;
+
+CREATE TABLE wf_host_locks (
+    kind       TEXT    NOT NULL CHECK (kind IN ('node', 'lock')),
+    name       BLOB    NOT NULL CONSTRAINT name_not_empty CHECK (length(name) > 0),
+    holder     BLOB    NOT NULL CONSTRAINT holder_not_empty CHECK (length(holder) = 16),
+    until_utc  INTEGER NOT NULL,
+    fenced     INTEGER NOT NULL DEFAULT 0 CHECK (fenced IN (0, 1)),
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+
+CREATE TABLE wf_instances (
+    tenant          TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id              BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    namespace       TEXT    NOT NULL CONSTRAINT namespace_not_empty CHECK (namespace <> ''),
+    name            TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    version         TEXT    NOT NULL CONSTRAINT version_not_empty CHECK (version <> ''),
+    business_key    TEXT    CONSTRAINT business_key_not_empty CHECK (business_key <> ''),
+    business_parts  BLOB,
+    status          TEXT    NOT NULL CONSTRAINT status_not_empty CHECK (status <> ''),
+    traceparent     TEXT,
+    correlation_id  TEXT,
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    ended_at        INTEGER,
+    input           BLOB    NOT NULL,
+    output          BLOB,
+    error           BLOB,
+    context         BLOB,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE business_key IS NOT NULL;
+
+CREATE UNIQUE INDEX wf_instances_open_key ON wf_instances (tenant, business_key)
+    WHERE business_key IS NOT NULL AND ended_at IS NULL;
+
+CREATE INDEX wf_instances_status ON wf_instances (tenant, status, id);
+
+CREATE TABLE wf_runtime_states (
+    tenant                   TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    runtime_instance_id      BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(runtime_instance_id) = 16 AND runtime_instance_id <> x'00000000000000000000000000000000'),
+    state_version            INTEGER NOT NULL CHECK (state_version > 0),
+    snapshot_schema_version  INTEGER NOT NULL,
+    runtime_provider         TEXT    NOT NULL DEFAULT 'windlass',
+    runtime_status           TEXT    NOT NULL,
+    namespace                TEXT    NOT NULL,
+    name                     TEXT    NOT NULL,
+    version                  TEXT    NOT NULL,
+    business_key             TEXT,
+    business_parts           BLOB,
+    waiting_kind             TEXT,
+    waiting_token            TEXT,
+    waiting_until_utc        INTEGER,
+    active_task_id           BLOB,
+    resume_pointer_json      BLOB,
+    last_signal_id           BLOB,
+    last_error_code          TEXT,
+    last_error_json          BLOB,
+    last_executed_by         BLOB    NOT NULL,
+    last_executed_on_utc     INTEGER NOT NULL,
+    created_on_utc           INTEGER NOT NULL,
+    completed_on_utc         INTEGER,
+    state_json               BLOB    NOT NULL,
+    PRIMARY KEY (tenant, runtime_instance_id)
+);
+
+CREATE TABLE wf_schedule_q (
+    tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
+    token     INTEGER NOT NULL,
+    due_at    INTEGER NOT NULL,
+    attempt   INTEGER NOT NULL,
+    owner     BLOB,
+    envelope  BLOB    NOT NULL,
+    PRIMARY KEY (tenant, instance, token)
+) WITHOUT ROWID;
+
+CREATE INDEX wf_schedule_q_backlog ON wf_schedule_q (due_at) WHERE owner IS NULL;
+
+CREATE TABLE wf_signal_q (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    instance     BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
+    signal_type  TEXT    NOT NULL CONSTRAINT signal_type_not_empty CHECK (signal_type <> ''),
+    created_at   INTEGER NOT NULL,
+    visible_at   INTEGER NOT NULL,
+    attempt      INTEGER NOT NULL,
+    owner        BLOB,
+    envelope     BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX wf_signal_q_backlog ON wf_signal_q (visible_at) WHERE owner IS NULL;
+
+CREATE TRIGGER wf_task_events_no_delete BEFORE DELETE ON wf_task_events
+BEGIN
+    SELECT RAISE(ABORT, 'wf_task_events is append-only');
+END;
+
+CREATE TRIGGER wf_task_events_no_update BEFORE UPDATE ON wf_task_events
+BEGIN
+    SELECT RAISE(ABORT, 'wf_task_events is append-only');
+END;
+
+CREATE TABLE wf_task_events (
+    tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    task      BLOB    NOT NULL CONSTRAINT task_not_empty CHECK (length(task) = 16 AND task <> x'00000000000000000000000000000000'),
+    sequence  INTEGER NOT NULL CHECK (sequence > 0),
+    kind      TEXT    NOT NULL CONSTRAINT kind_not_empty CHECK (kind <> ''),
+    actor     TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    detail    BLOB    NOT NULL,
+    PRIMARY KEY (tenant, task, sequence)
+) WITHOUT ROWID;
+
+CREATE TABLE wf_tasks (
+    tenant            TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id                BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    instance          BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
+    token             INTEGER NOT NULL,
+    step              TEXT    NOT NULL,
+    title             TEXT    NOT NULL,
+    status            TEXT    NOT NULL CONSTRAINT status_not_empty CHECK (status <> ''),
+    assignee          TEXT    CONSTRAINT assignee_not_empty CHECK (assignee <> ''),
+    -- The list by group reads these arrays, so one that is no JSON is refused when it is written.
+    candidate_users   BLOB    NOT NULL CHECK (json_valid(CAST(candidate_users AS TEXT))),
+    candidate_groups  BLOB    NOT NULL CHECK (json_valid(CAST(candidate_groups AS TEXT))),
+    priority          INTEGER NOT NULL,
+    due_at            INTEGER,
+    version           INTEGER NOT NULL CHECK (version > 0),
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    ended_at          INTEGER,
+    payload           BLOB    NOT NULL,
+    form              BLOB,
+    result            BLOB,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX wf_tasks_assignee ON wf_tasks (tenant, assignee, id) WHERE assignee IS NOT NULL;
+
+CREATE INDEX wf_tasks_instance ON wf_tasks (tenant, instance, id);
+
+CREATE INDEX wf_tasks_status ON wf_tasks (tenant, status, id);
+

@@ -1,0 +1,215 @@
+//! The SQLite file: its schema, who may open it, and what a damaged one is answered with.
+
+use crate::fixture::*;
+use machine::Time;
+use rusqlite::Connection;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+use store::{sqlite::Sqlite, *};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("windlass.db")
+    }
+
+    /// A store that was used and closed.
+    async fn used() -> Place {
+        let place = Place::new();
+        let store = Sqlite::open(place.path()).unwrap();
+        store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+        let batch = (1..=300).map(|n| commit(vec![create(n), history(n, 1)])).collect();
+        store.commit(node(1), batch).await.unwrap();
+        let owned = Write::Call(call(1, 0, Some(node(1))));
+        store.commit(node(1), vec![commit(vec![owned])]).await.unwrap();
+        place
+    }
+}
+
+fn refused(path: &Path) -> Error {
+    match Sqlite::open(path) {
+        Ok(_) => panic!("{} was opened", path.display()),
+        Err(err) => err,
+    }
+}
+
+#[tokio::test]
+async fn reopening_keeps_what_was_committed() {
+    let place = Place::used().await;
+    assert!(!place.dir.path().join("windlass.db-wal").exists(), "a clean stop leaves no WAL");
+    let store = Sqlite::open(place.path()).unwrap();
+    assert_eq!(store.counts(None).await.unwrap().instances, [("running".to_owned(), 300)]);
+    // The node of the earlier process is gone, its work is backlog.
+    assert_eq!(store.commit(node(1), vec![]).await, Err(Error::Fenced));
+    store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    assert_eq!(store.claim_calls(node(2), Time(0), 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_unclean_stop_loses_nothing() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).unwrap();
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    store.commit(node(1), vec![commit(vec![create(1)])]).await.unwrap();
+    // What is on the disk at this moment is what a killed process leaves.
+    let copy = Place::new();
+    for suffix in ["", "-wal"] {
+        let name = format!("windlass.db{suffix}");
+        fs::copy(place.dir.path().join(&name), copy.dir.path().join(&name)).unwrap();
+    }
+    let recovered = Sqlite::open(copy.path()).unwrap();
+    assert!(recovered.load(&acme(), id(1)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused() {
+    let place = Place::new();
+    let first = Sqlite::open(place.path()).unwrap();
+    let err = refused(&place.path());
+    let text = err.to_string();
+    assert!(matches!(err, Error::Unavailable(_)), "{err:?}");
+    assert!(text.contains("in use by process") && text.contains(&std::process::id().to_string()), "{text}");
+    drop(first);
+    Sqlite::open(place.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let place = Place::new();
+    fs::write(
+        place.path(),
+        b"this is not a database, and longer than a header of one hundred bytes. ".repeat(99),
+    )
+    .unwrap();
+    assert!(matches!(refused(&place.path()), Error::Corrupt(_)));
+}
+
+#[tokio::test]
+async fn a_truncated_file_is_refused() {
+    for keep in [100, 4_096, 3 * 4_096 + 17] {
+        let place = Place::used().await;
+        let bytes = fs::read(place.path()).unwrap();
+        fs::write(place.path(), &bytes[..keep]).unwrap();
+        assert!(matches!(refused(&place.path()), Error::Corrupt(_)), "{keep} bytes kept");
+    }
+}
+
+#[tokio::test]
+async fn damage_is_found_after_an_unclean_stop() {
+    let place = Place::used().await;
+    let mut bytes = fs::read(place.path()).unwrap();
+    for page in bytes.chunks_mut(4_096).skip(5) {
+        page[..16].fill(0xA5);
+    }
+    fs::write(place.path(), bytes).unwrap();
+    fs::write(place.dir.path().join("windlass.db-wal"), [0; 32]).unwrap();
+    assert!(matches!(refused(&place.path()), Error::Corrupt(_)));
+}
+
+#[tokio::test]
+async fn the_file_of_another_program_is_refused() {
+    let place = Place::new();
+    Connection::open(place.path()).unwrap().execute_batch("CREATE TABLE theirs (id)").unwrap();
+    let text = refused(&place.path()).to_string();
+    assert!(text.contains("another program"), "{text}");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let place = Place::used().await;
+    Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let text = refused(&place.path()).to_string();
+    assert!(text.contains("schema 99") && text.contains("newer program"), "{text}");
+}
+
+fn names(connection: &Connection, sql: &str) -> BTreeSet<String> {
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(|row| row.unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_named_tables_and_columns_are_there() {
+    let place = Place::used().await;
+    let connection = Connection::open(place.path()).unwrap();
+    let tables = names(&connection, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+    let named = [
+        "wf_instances",
+        "wf_tasks",
+        "wf_task_events",
+        "wf_runtime_states",
+        "wf_host_locks",
+        "wf_signal_q",
+        "wf_schedule_q",
+        "wf_dlq",
+    ];
+    for table in named {
+        assert!(tables.contains(table), "{table}");
+    }
+    let columns = names(&connection, "SELECT name FROM pragma_table_info('wf_runtime_states')");
+    let added = [
+        "state_version",
+        "snapshot_schema_version",
+        "waiting_kind",
+        "waiting_token",
+        "waiting_until_utc",
+        "active_task_id",
+        "resume_pointer_json",
+        "last_signal_id",
+        "last_error_code",
+        "last_error_json",
+        "last_executed_by",
+        "last_executed_on_utc",
+    ];
+    let kept = [
+        "namespace",
+        "name",
+        "version",
+        "business_key",
+        "business_parts",
+        "runtime_provider",
+        "runtime_instance_id",
+        "runtime_status",
+        "state_json",
+        "created_on_utc",
+        "completed_on_utc",
+    ];
+    for column in added.into_iter().chain(kept) {
+        assert!(columns.contains(column), "{column}");
+    }
+    let keys = "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c
+        WHERE m.type = 'table' AND c.pk = 1 AND c.name <> 'tenant'";
+    let not_by_tenant = ["outbox", "schema_migrations", "wf_host_locks"].map(str::to_owned);
+    assert_eq!(names(&connection, keys), BTreeSet::from(not_by_tenant));
+}
+
+#[tokio::test]
+async fn the_schema_is_the_golden_one() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema.sqlite.sql");
+    let place = Place::used().await;
+    let connection = Connection::open(place.path()).unwrap();
+    let mut statement = connection
+        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, type DESC, name")
+        .unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let schema: String = rows.map(|row| row.unwrap() + ";\n\n").collect();
+    if std::env::var_os("GOLDEN_REFRESH").is_some() {
+        fs::write(&golden, &schema).unwrap();
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    assert!(
+        schema == expected,
+        "the schema is not the one in {}: if that is meant, run GOLDEN_REFRESH=1 cargo test -p store golden",
+        golden.display()
+    );
+}
