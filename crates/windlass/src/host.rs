@@ -4,7 +4,10 @@ use crate::{
     failure::{Exit, Failure},
     out,
 };
-use runtime::{Handle, Node, Parts};
+use runtime::{
+    Handle, Node, Parts,
+    sandbox::{self, Sandbox},
+};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::DirBuilderExt,
@@ -18,6 +21,8 @@ use tokio::{
 };
 use worker::Declaration;
 
+/// The hidden command that makes this binary an evaluator process.
+pub(crate) const SANDBOX_ARGUMENT: &str = "sandbox-evaluator";
 /// The store's file inside a data folder.
 const STORE_FILE: &str = "windlass.db";
 
@@ -49,8 +54,15 @@ pub(crate) async fn start(
     workers: Vec<Declaration>,
     options: runtime::Options,
 ) -> Result<Node, Failure> {
-    let parts = Parts { workers, options, sole: true, ..Parts::new(store) };
+    let evaluator = Arc::new(sandbox()?);
+    let parts = Parts { workers, options, evaluator, sole: true, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
+}
+
+/// Evaluates in processes of this same binary. Its path is looked up once, before an upgrade can put another there.
+fn sandbox() -> Result<Sandbox, Failure> {
+    let program = std::env::current_exe()?;
+    Ok(Sandbox::new(sandbox::Options::new(program, vec![SANDBOX_ARGUMENT.to_owned()])))
 }
 
 /// Listens; an address in use is a conflict.

@@ -28,6 +28,11 @@ use verb::Context;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Not a command of the tree: help and completion must not offer it.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == host::SANDBOX_ARGUMENT) {
+        runtime::sandbox::evaluator_main();
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let format = cli.global.format();
     match dispatch(cli) {
