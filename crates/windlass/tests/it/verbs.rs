@@ -1,0 +1,129 @@
+//! What the client verbs do beyond showing answers.
+
+use crate::engine::{Engine, binary, said};
+use serde_json::json;
+
+const FAILING: &str = "
+document: { dsl: 1.0.3, namespace: test, name: failing, version: 1.0.0 }
+do:
+  - try: { call: 'broken:1.0.0@default', with: {} }
+";
+
+#[tokio::test]
+async fn the_five_minutes_of_the_readme() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let input = concat!("@", env!("CARGO_MANIFEST_DIR"), "/../../examples/order-approval.input.json");
+    let id = engine
+        .cli(&["instance", "start", "examples/order-approval", "--input", input, "-o", "id"])
+        .await
+        .ok();
+    let id = id.trim();
+    engine
+        .until(&format!("/tasks?instance={id}"), |tasks| !tasks["items"].as_array().unwrap().is_empty())
+        .await;
+    let task = engine.cli(&["task", "list", "--instance", id, "-o", "id"]).await.ok();
+    let task = task.trim();
+    let claimed = engine.cli(&["task", "claim", task]).await;
+    assert!(claimed.stderr.contains("→ complete it"), "the next step is suggested: {}", claimed.stderr);
+    engine.cli(&["task", "complete", task, "--result", r#"{"approved": true}"#]).await.ok();
+    let watched = engine.cli(&["instance", "watch", id]).await.ok();
+    assert!(watched.contains("step.completed") && watched.ends_with("completed\n"), "{watched}");
+    let result = engine.cli(&["instance", "result", id, "--wait", "30s", "-o", "json"]).await.json();
+    assert_eq!(result["output"]["status"], "shipped");
+
+    let input = concat!("@", env!("CARGO_MANIFEST_DIR"), "/../../examples/provisioning.input.json");
+    let id = engine.cli(&["instance", "start", "provisioning", "--input", input, "-o", "id"]).await.ok();
+    let id = id.trim();
+    engine.cli(&["instance", "signal", id, "dns-ready", "--data", r#"{"address":"192.0.2.10"}"#]).await.ok();
+    let result = engine.result(id).await;
+    assert_eq!(
+        result["output"]["dns"]["state"], "ready",
+        "a signal may come before the instance listens: {result}"
+    );
+}
+
+#[tokio::test]
+async fn watching_ends_with_the_instances_outcome() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    engine.deploy(FAILING).await;
+    let input = concat!("@", env!("CARGO_MANIFEST_DIR"), "/../../examples/invoice-run.input.json");
+    let good = engine.cli(&["instance", "start", "invoice-run", "--input", input, "--watch"]).await;
+    assert!(good.stderr.contains("started ins_"));
+    assert!(good.ok().ends_with("completed\n"));
+    let bad = engine.cli(&["instance", "start", "failing", "--watch"]).await;
+    assert_eq!(bad.code, Some(1), "{}", bad.stderr);
+    assert!(
+        bad.stdout.ends_with("faulted\n") && bad.stderr.contains("the instance faulted"),
+        "{}",
+        bad.stderr
+    );
+}
+
+#[tokio::test]
+async fn dead_letters_are_shown_replayed_and_discarded() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    engine.deploy(FAILING).await;
+    let id = engine.start_instance("failing", json!({})).await;
+    assert_eq!(engine.result(&id).await["status"], "faulted");
+    let letters =
+        |count: usize| move |list: &serde_json::Value| list["items"].as_array().unwrap().len() == count;
+    let path = format!("/dead-letters?instance={id}");
+    let first = engine.until(&path, letters(1)).await["items"][0]["id"].clone();
+    let first = first.as_str().unwrap();
+    let shown = engine.cli(&["dlq", "show", first]).await.ok();
+    assert!(shown.contains("retries-exhausted") && shown.contains("never succeeds"), "{shown}");
+    engine.cli(&["dlq", "replay", first]).await.ok();
+    assert_eq!(engine.cli(&["dlq", "replay", first]).await.code, Some(3), "only once");
+    let again = |list: &serde_json::Value| {
+        list["items"].as_array().unwrap().iter().any(|letter| letter["id"] != first)
+    };
+    let second = engine.until(&path, again).await["items"][0]["id"].clone();
+    engine.cli(&["dlq", "discard", second.as_str().unwrap()]).await.ok();
+    engine.until(&path, letters(0)).await;
+}
+
+#[tokio::test]
+async fn orders_change_an_instance() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let tasks = engine.until("/tasks", |tasks| !tasks["items"].as_array().unwrap().is_empty()).await;
+    let id = tasks["items"][0]["instance"].as_str().unwrap();
+    for (verb, status) in [("pause", "paused"), ("resume", "waiting"), ("cancel", "cancelled")] {
+        let said = engine.cli(&["instance", verb, id, "-o", "json"]).await.json();
+        assert_eq!(said["status"], status, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn completion_and_help_need_no_engine() {
+    let home = tempfile::tempdir().unwrap();
+    let run = async |args: &[&str]| {
+        let mut command = binary(home.path());
+        command.args(args);
+        said(command).await
+    };
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completion", shell]).await.ok();
+        assert!(script.contains("windlass") && script.contains("replay"), "{shell}");
+        assert!(!script.contains("sandbox-evaluator"), "{shell} offers the hidden command");
+    }
+    let help = run(&["instance", "start", "--help"]).await.ok();
+    assert!(help.contains("Examples:") && help.contains("--watch"), "{help}");
+    assert!(run(&["--help"]).await.ok().contains("124 wait timed out"));
+    assert_eq!(run(&["version"]).await.ok().trim(), concat!("windlass ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(run(&[]).await.code, Some(2));
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_ends_the_command_quietly() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let mut command = tokio::process::Command::new("sh");
+    let pipe = format!("{} instance list --all -o jsonl | true", env!("CARGO_BIN_EXE_windlass"));
+    command.args(["-c", &pipe]).env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", &engine.key);
+    let said = said(command).await;
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+}
