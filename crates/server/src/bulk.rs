@@ -7,6 +7,7 @@ use crate::{
     code, instances,
     problem::{Problem, ProblemBody},
     query::{self, IDEMPOTENCY_KEY_BYTES_MAX, Parameters},
+    starts,
 };
 use axum::{
     Json,
@@ -92,7 +93,7 @@ pub(crate) async fn start(
     for (index, item) in items.iter().enumerate() {
         let mut start = read_item(item, index, request_key.as_deref());
         if let Ok(start) = &mut start {
-            instances::trace(start, &headers)?;
+            starts::trace(start, &headers)?;
         }
         parsed.push(start);
     }
@@ -103,7 +104,7 @@ pub(crate) async fn start(
 fn read_item(item: &Data, index: usize, request_key: Option<&str>) -> Result<Start, Problem> {
     let known = ["definition", "input", "key", "idempotency_key"];
     let fields = Fields::new(item, &format!("/items/{index}"), &known)?;
-    let mut start = instances::read_start(&fields)?;
+    let mut start = starts::read_start(&fields)?;
     let own_key = fields.text("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX)?;
     start.idempotency_key = own_key.or_else(|| request_key.map(|key| item_key(key, index)));
     Ok(start)

@@ -35,6 +35,7 @@ mod refusal;
 mod result;
 mod router;
 mod serve;
+mod starts;
 mod stream;
 mod tasks;
 mod tenants;

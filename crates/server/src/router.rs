@@ -8,7 +8,7 @@ use crate::{
     problem::Problem,
     result,
     routes::ROUTES,
-    stream, tasks, tenants,
+    starts, stream, tasks, tenants,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -80,7 +80,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(definitions::newest))
         .routes(routes!(definitions::versions))
         .routes(routes!(definitions::version))
-        .routes(routes!(instances::list, instances::start))
+        .routes(routes!(instances::list, starts::start))
         .routes(routes!(bulk::start))
         .routes(routes!(instances::read))
         .routes(routes!(history::list))
@@ -126,7 +126,7 @@ async fn nowhere() -> Problem {
 }
 
 /// Every documented operation is in the table, and every documented line of the table is an operation.
-fn check(description: &mut openapi::OpenApi) -> Result<(), Error> {
+pub(crate) fn check(description: &mut openapi::OpenApi) -> Result<(), Error> {
     let mut answered = BTreeSet::new();
     for (path, item) in &mut description.paths.paths {
         answered.extend(docs::operations(item).iter().map(|(method, _)| format!("{method} {path}")));

@@ -6,6 +6,7 @@ use crate::{
     code, etag,
     problem::{Problem, excerpt},
     query::nearest_hint,
+    router,
     routes::{Entry, ROUTES, find},
 };
 use axum::http::{HeaderMap, HeaderValue};
@@ -103,6 +104,20 @@ fn the_table_has_each_line_once_and_knows_its_methods() {
     assert!(matches!(find("HEAD", "/api/v1/me"), Entry::Found(Access::Anyone)));
     assert!(matches!(find("PUT", "/api/v1/keys"), Entry::OtherMethods(all) if all == "GET, HEAD, POST"));
     assert!(matches!(find("GET", "/api/v1/unlisted"), Entry::Missing));
+}
+
+#[test]
+fn the_server_refuses_to_build_when_table_and_handlers_disagree() {
+    let mut whole = router::description();
+    assert!(router::check(&mut whole).is_ok());
+    let mut more = whole.clone();
+    let stray = more.paths.paths["/api/v1/keys"].clone();
+    more.paths.paths.insert("/api/v1/stray".to_owned(), stray);
+    let error = router::check(&mut more).unwrap_err().to_string();
+    assert_eq!(error, "no permission is declared for: GET /api/v1/stray, POST /api/v1/stray");
+    whole.paths.paths.remove("/api/v1/me");
+    let error = router::check(&mut whole).unwrap_err().to_string();
+    assert_eq!(error, "no handler answers: GET /api/v1/me");
 }
 
 #[test]
