@@ -4,161 +4,100 @@
 
 use rusqlite::{CachedStatement, Connection};
 
-/// Names a statement; [`Statement::sql`] is its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Statement {
-    ConsumeSignal,
-    ConsumeTimer,
-    ConsumeCall,
-    ConsumeDeadLetter,
-    ClaimKey,
-    CreateInstance,
-    CreateState,
-    UpdateState,
-    UpdateTask,
-    CreateDefinition,
-    CreateTenant,
-    UpdateInstance,
-    History,
-    Signal,
-    Timer,
-    Call,
-    RetryCall,
-    RetrySignal,
-    RetryTimer,
-    CreateTask,
-    TaskEvent,
-    Outbox,
-    DeadLetter,
-    CreateKey,
-    RevokeKey,
-    OutboxSent,
-    Fence,
+/// Names each statement and holds its text; parameters are bound by position.
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(super) enum Statement {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Statement {
+            pub(super) const ALL: &[Statement] = &[$(Statement::$name,)*];
+            const TEXT: &[&str] = &[$($sql,)*];
+        }
+    };
 }
 
-/// How many statements there are.
-pub(super) const COUNT: usize = Statement::Fence as usize + 1;
+statements! {
+    ConsumeSignal = "DELETE FROM wf_signal_q WHERE tenant = ?1 AND id = ?2";
+    ConsumeTimer = "DELETE FROM wf_schedule_q WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    ConsumeCall = "DELETE FROM calls WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    ConsumeDeadLetter = "DELETE FROM wf_dlq WHERE tenant = ?1 AND id = ?2";
+    ClaimKey = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    CreateInstance = "INSERT INTO wf_instances (tenant, id, namespace, name, version, business_key, business_parts,
+         status, traceparent, correlation_id, created_at, updated_at, ended_at, input, output, error,
+         context)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+         ON CONFLICT DO NOTHING";
+    CreateState = "INSERT INTO wf_runtime_states (tenant, runtime_instance_id, state_version,
+         snapshot_schema_version, runtime_status, namespace, name, version, business_key,
+         business_parts, waiting_kind, waiting_token, waiting_until_utc, active_task_id,
+         resume_pointer_json, last_signal_id, last_error_code, last_error_json, last_executed_by,
+         last_executed_on_utc, created_on_utc, completed_on_utc, state_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+         ?20, ?21, ?22, ?23)
+         ON CONFLICT DO NOTHING";
+    UpdateState = "UPDATE wf_runtime_states SET state_version = ?4, snapshot_schema_version = ?5,
+         runtime_status = ?6, waiting_kind = ?7, waiting_token = ?8, waiting_until_utc = ?9,
+         active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = ?12, last_error_code = ?13,
+         last_error_json = ?14, last_executed_by = ?15, last_executed_on_utc = ?16,
+         completed_on_utc = ?17, state_json = ?18
+         WHERE tenant = ?1 AND runtime_instance_id = ?2 AND state_version = ?3";
+    UpdateTask = "UPDATE wf_tasks SET instance = ?4, token = ?5, step = ?6, title = ?7, status = ?8, assignee = ?9,
+         candidate_users = ?10, candidate_groups = ?11, priority = ?12, due_at = ?13, version = ?14,
+         created_at = ?15, updated_at = ?16, ended_at = ?17, payload = ?18, form = ?19, result = ?20
+         WHERE tenant = ?1 AND id = ?2 AND version = ?3";
+    CreateDefinition = "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type, ir,
+         created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
+    CreateTenant = "INSERT INTO tenants (tenant, title, status, created_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING";
+    /// Members that may stay as they are come as a flag and a value.
+    UpdateInstance = "UPDATE wf_instances SET status = ?3, updated_at = ?4, output = coalesce(?5, output),
+         error = iif(?6, ?7, error), context = coalesce(?8, context), ended_at = iif(?9, ?10, ended_at)
+         WHERE tenant = ?1 AND id = ?2";
+    History = "INSERT INTO wf_history (tenant, instance, version, at, events) VALUES (?1, ?2, ?3, ?4, ?5)";
+    Signal = "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt,
+         owner, envelope)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
+    Timer = "INSERT INTO wf_schedule_q (tenant, instance, token, due_at, attempt, owner, envelope)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    Call = "INSERT INTO calls (tenant, instance, token, target, created_at, visible_at, attempt, owner,
+         envelope, last_error)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    RetryCall = "UPDATE calls SET visible_at = ?4, attempt = ?5, last_error = ?6, owner = NULL
+         WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    RetrySignal = "UPDATE wf_signal_q SET visible_at = ?3, attempt = ?4, owner = NULL WHERE tenant = ?1 AND id = ?2";
+    RetryTimer = "UPDATE wf_schedule_q SET due_at = ?4, attempt = ?5, owner = NULL
+         WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    CreateTask = "INSERT INTO wf_tasks (tenant, id, instance, token, step, title, status, assignee,
+         candidate_users, candidate_groups, priority, due_at, version, created_at, updated_at,
+         ended_at, payload, form, result)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+    TaskEvent = "INSERT INTO wf_task_events (tenant, task, sequence, kind, actor, at, detail)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    Outbox = "INSERT INTO outbox (tenant, id, key, event_type, created_at, event)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    DeadLetter = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
+         failed_at, envelope)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    CreateKey = "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    RevokeKey = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tenant = ?1 AND id = ?2";
+    OutboxSent = "DELETE FROM outbox WHERE tenant = ?1 AND id = ?2";
+    Fence = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
+}
 
 impl Statement {
-    /// The text; parameters are bound by position.
     pub(super) fn sql(self) -> &'static str {
-        match self {
-            Statement::ConsumeSignal => "DELETE FROM wf_signal_q WHERE tenant = ?1 AND id = ?2",
-            Statement::ConsumeTimer => {
-                "DELETE FROM wf_schedule_q WHERE tenant = ?1 AND instance = ?2 AND token = ?3"
-            }
-            Statement::ConsumeCall => "DELETE FROM calls WHERE tenant = ?1 AND instance = ?2 AND token = ?3",
-            Statement::ConsumeDeadLetter => "DELETE FROM wf_dlq WHERE tenant = ?1 AND id = ?2",
-            Statement::ClaimKey => {
-                "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING"
-            }
-            Statement::CreateInstance => {
-                "INSERT INTO wf_instances (tenant, id, namespace, name, version, business_key, business_parts,
-                   status, traceparent, correlation_id, created_at, updated_at, ended_at, input, output, error,
-                   context)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-                 ON CONFLICT DO NOTHING"
-            }
-            Statement::CreateState => {
-                "INSERT INTO wf_runtime_states (tenant, runtime_instance_id, state_version,
-                   snapshot_schema_version, runtime_status, namespace, name, version, business_key,
-                   business_parts, waiting_kind, waiting_token, waiting_until_utc, active_task_id,
-                   resume_pointer_json, last_signal_id, last_error_code, last_error_json, last_executed_by,
-                   last_executed_on_utc, created_on_utc, completed_on_utc, state_json)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-                   ?20, ?21, ?22, ?23)
-                 ON CONFLICT DO NOTHING"
-            }
-            Statement::UpdateState => {
-                "UPDATE wf_runtime_states SET state_version = ?4, snapshot_schema_version = ?5,
-                   runtime_status = ?6, waiting_kind = ?7, waiting_token = ?8, waiting_until_utc = ?9,
-                   active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = ?12, last_error_code = ?13,
-                   last_error_json = ?14, last_executed_by = ?15, last_executed_on_utc = ?16,
-                   completed_on_utc = ?17, state_json = ?18
-                 WHERE tenant = ?1 AND runtime_instance_id = ?2 AND state_version = ?3"
-            }
-            Statement::UpdateTask => {
-                "UPDATE wf_tasks SET instance = ?4, token = ?5, step = ?6, title = ?7, status = ?8, assignee = ?9,
-                   candidate_users = ?10, candidate_groups = ?11, priority = ?12, due_at = ?13, version = ?14,
-                   created_at = ?15, updated_at = ?16, ended_at = ?17, payload = ?18, form = ?19, result = ?20
-                 WHERE tenant = ?1 AND id = ?2 AND version = ?3"
-            }
-            Statement::CreateDefinition => {
-                "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type, ir,
-                   created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING"
-            }
-            Statement::CreateTenant => {
-                "INSERT INTO tenants (tenant, title, status, created_at) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO NOTHING"
-            }
-            // Members that may stay as they are come as a flag and a value.
-            Statement::UpdateInstance => {
-                "UPDATE wf_instances SET status = ?3, updated_at = ?4, output = coalesce(?5, output),
-                   error = iif(?6, ?7, error), context = coalesce(?8, context), ended_at = iif(?9, ?10, ended_at)
-                 WHERE tenant = ?1 AND id = ?2"
-            }
-            Statement::History => {
-                "INSERT INTO wf_history (tenant, instance, version, at, events) VALUES (?1, ?2, ?3, ?4, ?5)"
-            }
-            Statement::Signal => {
-                "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt,
-                   owner, envelope)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING"
-            }
-            Statement::Timer => {
-                "INSERT INTO wf_schedule_q (tenant, instance, token, due_at, attempt, owner, envelope)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-            }
-            Statement::Call => {
-                "INSERT INTO calls (tenant, instance, token, target, created_at, visible_at, attempt, owner,
-                   envelope, last_error)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
-            }
-            Statement::RetryCall => {
-                "UPDATE calls SET visible_at = ?4, attempt = ?5, last_error = ?6, owner = NULL
-                 WHERE tenant = ?1 AND instance = ?2 AND token = ?3"
-            }
-            Statement::RetrySignal => {
-                "UPDATE wf_signal_q SET visible_at = ?3, attempt = ?4, owner = NULL WHERE tenant = ?1 AND id = ?2"
-            }
-            Statement::RetryTimer => {
-                "UPDATE wf_schedule_q SET due_at = ?4, attempt = ?5, owner = NULL
-                 WHERE tenant = ?1 AND instance = ?2 AND token = ?3"
-            }
-            Statement::CreateTask => {
-                "INSERT INTO wf_tasks (tenant, id, instance, token, step, title, status, assignee,
-                   candidate_users, candidate_groups, priority, due_at, version, created_at, updated_at,
-                   ended_at, payload, form, result)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
-            }
-            Statement::TaskEvent => {
-                "INSERT INTO wf_task_events (tenant, task, sequence, kind, actor, at, detail)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-            }
-            Statement::Outbox => {
-                "INSERT INTO outbox (tenant, id, key, event_type, created_at, event)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-            }
-            Statement::DeadLetter => {
-                "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
-                   failed_at, envelope)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
-            }
-            Statement::CreateKey => {
-                "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
-            }
-            Statement::RevokeKey => {
-                "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tenant = ?1 AND id = ?2"
-            }
-            Statement::OutboxSent => "DELETE FROM outbox WHERE tenant = ?1 AND id = ?2",
-            Statement::Fence => "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1",
-        }
+        Statement::TEXT[self as usize]
     }
 }
+
+const COUNT: usize = Statement::ALL.len();
 
 /// The statements one transaction has used so far, so that each is looked up once and not per row.
 pub(super) struct Prepared<'c> {

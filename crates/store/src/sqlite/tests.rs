@@ -1,12 +1,6 @@
 //! What only SQLite can get wrong: settings, a full disk, an I/O error, statements and their plans.
 
-use super::{
-    Core, Inline,
-    host::Host,
-    migrate, open, semver,
-    statement::{COUNT, Statement},
-    threaded::Sqlite,
-};
+use super::{Core, Inline, host::Host, migrate, open, semver, statement::Statement, threaded::Sqlite};
 use crate::{commit::*, port::*, rows::*, views::*};
 use machine::{TenantId, Time};
 use rusqlite::{Connection, ffi};
@@ -100,37 +94,7 @@ fn a_row_too_large_is_refused_alone() {
 #[test]
 fn every_statement_prepares() {
     let core = Core::open_in_memory().unwrap();
-    let all = [
-        Statement::ConsumeSignal,
-        Statement::ConsumeTimer,
-        Statement::ConsumeCall,
-        Statement::ConsumeDeadLetter,
-        Statement::ClaimKey,
-        Statement::CreateInstance,
-        Statement::CreateState,
-        Statement::UpdateState,
-        Statement::UpdateTask,
-        Statement::CreateDefinition,
-        Statement::CreateTenant,
-        Statement::UpdateInstance,
-        Statement::History,
-        Statement::Signal,
-        Statement::Timer,
-        Statement::Call,
-        Statement::RetryCall,
-        Statement::RetrySignal,
-        Statement::RetryTimer,
-        Statement::CreateTask,
-        Statement::TaskEvent,
-        Statement::Outbox,
-        Statement::DeadLetter,
-        Statement::CreateKey,
-        Statement::RevokeKey,
-        Statement::OutboxSent,
-        Statement::Fence,
-    ];
-    assert_eq!(all.len(), COUNT);
-    for statement in all {
+    for statement in Statement::ALL {
         core.connection().prepare(statement.sql()).unwrap();
     }
 }
