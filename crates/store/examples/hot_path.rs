@@ -12,9 +12,14 @@ use rusqlite::{Connection, params};
 use std::{
     io::Write as _,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
-use store::{Commit, Outcome, Write, rows::*, sqlite::Core};
+use store::{
+    Commit, Outcome, Store, Write,
+    rows::*,
+    sqlite::{Core, Inline, Sqlite},
+};
 use uuid::Uuid;
 
 const NODE: Uuid = Uuid::from_u128(1);
@@ -55,7 +60,58 @@ fn main() -> Result<(), Failure> {
         load.workflows = workflows;
         report("memory", &load, &run(&mut Core::open_in_memory()?, &load)?);
     }
+    for callers in [1, 64, 512, 2_048] {
+        let count = workflows.min(callers * 40);
+        let path = dir.path().join(format!("queue-{callers}.db"));
+        let took = queued(&path, callers, count, state_bytes)?;
+        let rate = count as f64 / took.as_secs_f64();
+        println!(
+            "through the writer thread, {callers:>5} callers, one commit at a time: {rate:>8.0} workflows/s"
+        );
+    }
+    println!("a new inline store: {:.0} µs", inline()?);
     Ok(())
+}
+
+/// The time of `workflows` whole workflows, each caller waiting for every commit of its own.
+fn queued(path: &Path, callers: usize, workflows: usize, state_bytes: usize) -> Result<Duration, Failure> {
+    let store = Arc::new(Sqlite::open(path)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    let tenant = TenantId::new("acme")?;
+    runtime.block_on(async move {
+        store.join(NODE, NOW, 60_000).await?;
+        let start = now();
+        let tasks: Vec<_> = (0..callers)
+            .map(|caller| {
+                let (store, tenant) = (store.clone(), tenant.clone());
+                tokio::spawn(async move {
+                    for number in (caller..workflows).step_by(callers) {
+                        for version in 1..=4 {
+                            let commit = stage(&tenant, number, version, state_bytes);
+                            let outcomes = store.commit(NODE, vec![commit]).await?;
+                            debug_assert_eq!(outcomes, [Outcome::Committed]);
+                        }
+                    }
+                    Ok::<(), store::Error>(())
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await??;
+        }
+        Ok(start.elapsed())
+    })
+}
+
+/// Microseconds to make a store for the simulator.
+fn inline() -> Result<f64, Failure> {
+    const STORES: usize = 1_000;
+    Inline::new()?;
+    let start = now();
+    for _ in 0..STORES {
+        Inline::new()?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / STORES as f64)
 }
 
 /// What to put on the writer.
