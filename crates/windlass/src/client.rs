@@ -154,7 +154,12 @@ impl Client {
             trace_body("<", &body);
         }
         match status {
-            0..400 => Ok(Answer { status, body }),
+            ..=399 => Ok(Answer { status, body }),
+            401 if self.key.is_none() => {
+                let hint =
+                    "no key was sent: set WINDLASS_KEY to one that `up`, `serve` or `key create` printed";
+                Err(Failure::of_answer(status, body).hint(hint))
+            }
             _ => Err(Failure::of_answer(status, body)),
         }
     }

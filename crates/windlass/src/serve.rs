@@ -56,6 +56,9 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         Format::Table => greet(&out, &url, &file.display().to_string(), key.as_deref())?,
         _ => out.line(&json!({ "url": url, "platform_key": key }).to_string())?,
     }
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "this listens beyond this machine without encryption: put a TLS proxy in front");
+    }
     host::serve(listener, node, config.server_options(), stop).await
 }
 

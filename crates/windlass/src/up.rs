@@ -134,9 +134,17 @@ fn greet(out: &Out, url: &str, file: Option<&Path>, key: &str, workers: usize) -
         Some(file) => format!("{} (kept; --ephemeral to forget)", file.display()),
         None => "in memory, gone at the end".to_owned(),
     };
-    let exports = match file {
-        Some(_) => "In a second terminal, from this folder:",
-        None => "In a second terminal, after exporting the two lines above as WINDLASS_URL and WINDLASS_KEY:",
+    let exports = match file.and_then(Path::parent) {
+        Some(folder) if folder == Path::new(DEFAULT_DATA) => {
+            "In a second terminal, from this folder:".to_owned()
+        }
+        Some(folder) => {
+            let folder = std::path::absolute(folder)?;
+            format!("In a second terminal, after `export WINDLASS_DATA={}`:", folder.display())
+        }
+        None => {
+            "In a second terminal, with url and key from above in WINDLASS_URL and WINDLASS_KEY:".to_owned()
+        }
     };
     out.line(&format!(
         "windlass {version}

@@ -6,11 +6,14 @@ use crate::{
     failure::Failure,
     out::{Format, Out},
 };
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use machine::Time;
 use runtime::clock::{Clock, SystemClock};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+
+/// Longer JSON is shown over several lines on a terminal.
+const LINE_MAX: usize = 60;
 
 /// One column of a table, or one field of an object.
 pub(crate) struct Column {
@@ -80,23 +83,33 @@ pub(crate) fn object(out: &Out, body: &[u8], fields: &[Column]) -> Result<(), Fa
     match out.format {
         Format::Json => out.data(body),
         Format::Jsonl => out.line(&value(body)?.to_string()),
-        Format::Id => out.line(&id_of(&value(body)?)),
+        Format::Id => match id_of(&value(body)?) {
+            id if id.is_empty() => Ok(()),
+            id => out.line(&id),
+        },
         Format::Table => {
             let value = value(body)?;
             let width = fields.iter().map(|field| field.title.len()).max().unwrap_or(0);
             for field in fields {
-                let text = text(out, field, &value);
-                if text.is_empty() {
-                    continue;
-                }
-                match out.tty {
-                    true => out.line(&format!("{:width$}  {text}", field.title))?,
-                    false => out.line(&format!("{}\t{text}", field.title))?,
+                match (out.tty, text(out, field, &value)) {
+                    (_, text) if text.is_empty() => {}
+                    (false, text) => out.line(&format!("{}\t{text}", field.title))?,
+                    (true, text) if text.len() > LINE_MAX && text.starts_with(['{', '[']) => {
+                        out.line(&format!("{}\n{}", field.title, indented(&text)))?;
+                    }
+                    (true, text) => out.line(&format!("{:width$}  {text}", field.title))?,
                 }
             }
             Ok(())
         }
     }
+}
+
+/// JSON over several lines, moved in a little.
+fn indented(text: &str) -> String {
+    let pretty = serde_json::from_str::<Value>(text).and_then(|value| serde_json::to_string_pretty(&value));
+    let lines = pretty.unwrap_or_else(|_| text.to_owned());
+    lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// The id of anything the API shows; a definition's is its name and version.
@@ -109,25 +122,39 @@ pub(crate) fn id_of(value: &Value) -> String {
     }
 }
 
+/// A table for a terminal, one line per row. Columns without any value are left out. The first one names the row and
+/// stays whole, so that it can be copied; long texts are cut where the terminal is narrow.
 fn table(out: &Out, rows: &[Value], columns: &[Column]) -> Result<(), Failure> {
     if rows.is_empty() {
         out.note("nothing here");
         return Ok(());
     }
+    let has_value = |column: &&Column| rows.iter().any(|row| !member(column.path, row).is_empty());
+    let columns: Vec<&Column> = columns.iter().filter(has_value).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(columns.iter().map(|column| {
+    table.set_truncation_indicator("…");
+    let mut header = Row::from(columns.iter().map(|column| {
         let cell = Cell::new(column.title.to_uppercase());
         if out.color { cell.add_attribute(Attribute::Bold) } else { cell }
     }));
+    header.max_height(1);
+    table.set_header(header);
     for row in rows {
-        table.add_row(columns.iter().map(|column| {
+        let mut row = Row::from(columns.iter().map(|column| {
             let cell = Cell::new(text(out, column, row));
             match (column.kind, out.color) {
                 (Kind::State, true) => cell.fg(color(&member(column.path, row))),
                 _ => cell,
             }
         }));
+        row.max_height(1);
+        table.add_row(row);
+    }
+    for (at, column) in columns.iter().enumerate() {
+        if let Some(whole) = table.column_mut(at).filter(|_| at == 0 || column.kind != Kind::Plain) {
+            whole.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     out.line(&text.join("\n"))

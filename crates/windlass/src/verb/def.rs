@@ -2,7 +2,7 @@
 
 use super::{Context, ListArgs, list};
 use crate::{
-    client::{Ask, segment},
+    client::{Answer, Ask, segment},
     failure::{Failure, Flaw, flaw_lines},
     out::Format,
     view::{self, Column, Page, plain, time},
@@ -94,23 +94,22 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
 async fn deploy(context: &Context, files: &[PathBuf], dry_run: bool) -> Result<(), Failure> {
     let out = &context.out;
     let bar = progress(files.len() as u64, "deploying");
-    let mut first_failure = None;
+    let mut failed = None;
     for file in files {
-        let deployed = deploy_one(context, file, dry_run).await;
+        let answer = send(context, file, dry_run).await;
+        let shown = answer.and_then(|answer| bar.suspend(|| show_deployed(context, file, &answer, dry_run)));
         bar.inc(1);
-        let failed = bar.suspend(|| match deployed {
-            Ok(()) => Ok(()),
-            Err(failure) if files.len() == 1 => Err(failure),
+        match shown {
+            Ok(()) => {}
+            Err(failure) if files.len() == 1 => return Err(failure),
             Err(failure) => {
-                crate::out::failure(&failure, out.format);
-                first_failure.get_or_insert(failure.exit());
-                Ok(())
+                bar.suspend(|| crate::out::failure(&failure, out.format));
+                failed.get_or_insert(failure.exit());
             }
-        });
-        failed?;
+        }
     }
     bar.finish_and_clear();
-    if let Some(exit) = first_failure {
+    if let Some(exit) = failed {
         return Err(Failure::silent(exit));
     }
     if !dry_run {
@@ -119,12 +118,15 @@ async fn deploy(context: &Context, files: &[PathBuf], dry_run: bool) -> Result<(
     Ok(())
 }
 
-async fn deploy_one(context: &Context, file: &Path, dry_run: bool) -> Result<(), Failure> {
-    let shown = file.display().to_string();
+async fn send(context: &Context, file: &Path, dry_run: bool) -> Result<Answer, Failure> {
     let ask = document(Ask::post("/definitions").query_if("dry_run", dry_run.then_some("true")), file)?;
-    let answer = context.client.ask(ask).await.map_err(|failure| failure.in_file(&shown))?;
+    let answer = context.client.ask(ask).await;
+    answer.map_err(|failure| failure.in_file(&file.display().to_string()))
+}
+
+fn show_deployed(context: &Context, file: &Path, answer: &Answer, dry_run: bool) -> Result<(), Failure> {
     let found: Found = read(&answer.body)?;
-    for line in flaw_lines(&found.warnings, Some(&shown)) {
+    for line in flaw_lines(&found.warnings, Some(&file.display().to_string())) {
         context.out.note(&format!("warning: {line}"));
     }
     if context.out.format != Format::Table {

@@ -1,10 +1,11 @@
 //! `windlass dlq`: dead letters, what could not be done.
 
-use super::{Context, ListArgs, change, list};
+use super::{Context, ListArgs, list};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
-    view::{self, Column, plain, state, time},
+    out::Format,
+    view::{self, Column, plain, time},
 };
 use clap::Subcommand;
 
@@ -99,10 +100,20 @@ async fn act(context: &Context, ids: &[String], verb: &str) -> Result<(), Failur
     let bar = super::def::progress(ids.len() as u64, "dead letters");
     for id in ids {
         let ask = Ask::post(format!("/dead-letters/{}/{verb}", segment(id)));
-        change(context, ask, &[state("status", "status")], "").await?;
+        let answer = context.client.ask(ask).await?;
+        bar.suspend(|| match context.out.format {
+            Format::Table => context.out.line(&format!("{id}\t{}", status(&answer.body))),
+            Format::Id => context.out.line(id),
+            Format::Json | Format::Jsonl => context.out.data(&answer.body),
+        })?;
         bar.inc(1);
     }
     bar.finish_and_clear();
     context.out.hint("what is left: windlass dlq list");
     Ok(())
+}
+
+fn status(body: &[u8]) -> String {
+    let status = view::value(body).ok().and_then(|answer| answer["status"].as_str().map(str::to_owned));
+    status.unwrap_or_else(|| "done".to_owned())
 }

@@ -1,7 +1,13 @@
 //! What the client verbs do beyond showing answers.
 
-use crate::engine::{Engine, binary, said};
+use crate::engine::{Engine, PATIENCE, binary, said};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use std::process::Stdio;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    time::timeout,
+};
 
 const FAILING: &str = "
 document: { dsl: 1.0.3, namespace: test, name: failing, version: 1.0.0 }
@@ -95,6 +101,24 @@ async fn orders_change_an_instance() {
         let said = engine.cli(&["instance", verb, id, "-o", "json"]).await.json();
         assert_eq!(said["status"], status, "{verb}");
     }
+}
+
+#[tokio::test]
+async fn an_interrupt_has_its_own_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let tasks = engine.until("/tasks", |tasks| !tasks["items"].as_array().unwrap().is_empty()).await;
+    let id = tasks["items"][0]["instance"].as_str().unwrap();
+    let mut command = binary(home.path());
+    command.env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", &engine.key);
+    let mut watching = command.args(["instance", "watch", id]).stdout(Stdio::piped()).spawn().unwrap();
+    // Its first line says that it has begun to watch.
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    timeout(PATIENCE, lines.next_line()).await.expect("a line in time").unwrap();
+    let pid = Pid::from_raw(watching.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let status = timeout(PATIENCE, watching.wait()).await.expect("ends in time").unwrap();
+    assert_eq!(status.code(), Some(130));
 }
 
 #[tokio::test]
