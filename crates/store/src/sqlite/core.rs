@@ -4,7 +4,7 @@
 
 use super::{error, migrate, open, read::Read};
 use crate::port::{Error, Result};
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use std::path::Path;
 
 /// Owns the writing connection.
@@ -80,6 +80,8 @@ impl Core {
         let undone = self.rollback();
         if let (Error::Corrupt(why), _) | (_, Err(Error::Corrupt(why))) = (&err, &undone) {
             self.broken = Some(why.clone());
+            // Closing would sync the WAL again, and this time the kernel might say yes. Leave it to recovery.
+            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
         err
     }

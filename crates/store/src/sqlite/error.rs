@@ -1,11 +1,15 @@
 //! What SQLite's result codes mean to the caller of the port.
 
 use crate::port::Error;
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// The answer for an error that concerns the whole call, not one commit of it.
 pub(super) fn error(err: rusqlite::Error) -> Error {
     let text = err.to_string();
+    // The WAL's index could not grow: a full disk in the guise of an I/O error.
+    if err.sqlite_error().is_some_and(|err| err.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
+        return Error::Full(text);
+    }
     match err.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::Full(text),
         Some(

@@ -44,7 +44,10 @@ impl Sqlite {
         let path = path.as_ref();
         let lock = lock::acquire(path)?;
         let mut core = Core::open(path)?;
-        core.adopt_all()?;
+        let rows = core.adopt_all()?;
+        if rows > 0 {
+            tracing::info!(rows, "work that an earlier process left is backlog");
+        }
         let pool = Pool::open(path)?;
         Sqlite::start(core, Some(pool), Some(lock))
     }
