@@ -188,24 +188,40 @@ impl Handle {
     /// Waits up to `wait` for the end.
     pub async fn result(&self, tenant: &TenantId, instance: Uuid, wait: Duration) -> Answer<InstanceResult> {
         let end = self.engine.hub.end_of(tenant, instance);
-        let looked = async {
-            loop {
-                let ended = end.notified();
-                tokio::pin!(ended);
-                ended.as_mut().enable();
-                match self.look(tenant, instance).await {
-                    Ok(InstanceResult::Pending(_)) => ended.await,
-                    other => return other,
-                }
-            }
+        let answer = match self.look(tenant, instance).await {
+            Ok(InstanceResult::Pending(status)) => self.wait_for(end, wait, status).await,
+            other => other,
         };
-        let answer = match tokio::time::timeout(wait, looked).await {
-            Ok(answer) => answer,
-            Err(_) => self.look(tenant, instance).await,
-        };
-        drop(end);
         self.engine.hub.forget(tenant, instance);
         answer
+    }
+
+    /// Starts and waits up to `wait` for the end; the answer may be `Pending`.
+    pub async fn start_and_wait(
+        &self,
+        tenant: &TenantId,
+        start: Start,
+        wait: Duration,
+    ) -> Answer<(Started, InstanceResult)> {
+        let (started, end) = starts::start_and_watch(&self.engine, tenant, start).await?;
+        let result = match end {
+            Some(end) => self.wait_for(end, wait, "running".to_owned()).await?,
+            None => self.result(tenant, started.id, wait).await?,
+        };
+        self.engine.hub.forget(tenant, started.id);
+        Ok((started, result))
+    }
+
+    async fn wait_for(
+        &self,
+        mut end: tokio::sync::watch::Receiver<Option<InstanceResult>>,
+        wait: Duration,
+        status: String,
+    ) -> Answer<InstanceResult> {
+        match tokio::time::timeout(wait, end.wait_for(Option::is_some)).await {
+            Ok(Ok(result)) => Ok(result.clone().unwrap_or(InstanceResult::Pending(status))),
+            _ => Ok(InstanceResult::Pending(status)),
+        }
     }
 
     async fn look(&self, tenant: &TenantId, instance: Uuid) -> Answer<InstanceResult> {

@@ -1,6 +1,6 @@
 //! Tells others that something changed, after its commit is durable. Nothing here is needed for correctness.
 
-use crate::api::Change;
+use crate::api::{Change, InstanceResult};
 use machine::{TenantId, Time};
 use parking_lot::Mutex;
 use std::{
@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
 /// Changes a slow reader may fall behind before it is told to start over.
@@ -19,7 +19,7 @@ const CHANGES_MAX: usize = 4096;
 pub(crate) struct Hub {
     changes: broadcast::Sender<Change>,
     sequence: AtomicU64,
-    waiters: Mutex<HashMap<(TenantId, Uuid), Arc<Notify>>>,
+    waiters: Mutex<HashMap<(TenantId, Uuid), Arc<watch::Sender<Option<InstanceResult>>>>>,
 }
 
 impl Hub {
@@ -53,27 +53,33 @@ impl Hub {
             self.changes.send(Change { sequence, tenant, kind, id, status: status.to_owned(), version, at });
     }
 
-    /// Something to wait on for the instance's end. Register first, then look, then wait.
-    pub(crate) fn end_of(&self, tenant: &TenantId, instance: Uuid) -> Arc<Notify> {
+    /// Tells of the instance's end from now on. Register first, then look, then wait.
+    pub(crate) fn end_of(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+    ) -> watch::Receiver<Option<InstanceResult>> {
         let mut waiters = self.waiters.lock();
-        waiters.entry((tenant.clone(), instance)).or_default().clone()
+        let sender =
+            waiters.entry((tenant.clone(), instance)).or_insert_with(|| Arc::new(watch::channel(None).0));
+        sender.subscribe()
     }
 
-    pub(crate) fn ended(&self, tenant: &TenantId, instance: Uuid) {
+    pub(crate) fn ended(&self, tenant: &TenantId, instance: Uuid, result: impl FnOnce() -> InstanceResult) {
         let mut waiters = self.waiters.lock();
         if waiters.is_empty() {
             return;
         }
-        if let Some(notify) = waiters.remove(&(tenant.clone(), instance)) {
-            notify.notify_waiters();
+        if let Some(sender) = waiters.remove(&(tenant.clone(), instance)) {
+            sender.send_replace(Some(result()));
         }
     }
 
-    /// Forgets a waiter nobody holds any more.
+    /// Forgets an instance nobody waits for any more.
     pub(crate) fn forget(&self, tenant: &TenantId, instance: Uuid) {
         let mut waiters = self.waiters.lock();
         let key = (tenant.clone(), instance);
-        if waiters.get(&key).is_some_and(|notify| Arc::strong_count(notify) <= 2) {
+        if waiters.get(&key).is_some_and(|sender| sender.receiver_count() == 0) {
             waiters.remove(&key);
         }
     }

@@ -13,6 +13,8 @@ pub(crate) struct Metrics {
     pub(crate) instances_started: AtomicU64,
     pub(crate) instances_ended: AtomicU64,
     pub(crate) commits: AtomicU64,
+    pub(crate) rows: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     pub(crate) conflicts: AtomicU64,
     /// Commands that changed nothing: late timers, duplicate signals.
     pub(crate) stale: AtomicU64,
@@ -22,6 +24,13 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what is on its way into the store.
+    pub(crate) fn cost(&self, commit: &store::Commit) {
+        let cost = commit.cost();
+        self.rows.fetch_add(cost.rows, Ordering::Relaxed);
+        self.bytes.fetch_add(cost.bytes, Ordering::Relaxed);
     }
 
     /// Counts one message: `outcome` is `processed`, `retried` or `dead-lettered`.
@@ -37,6 +46,8 @@ impl Metrics {
             ("windlass_instances_started_total", "instances started", &self.instances_started),
             ("windlass_instances_ended_total", "instances that came to an end", &self.instances_ended),
             ("windlass_commits_total", "commits made durable", &self.commits),
+            ("windlass_rows_total", "rows written or deleted", &self.rows),
+            ("windlass_row_bytes_total", "payload bytes of rows written", &self.bytes),
             ("windlass_conflicts_total", "commits that lost to another", &self.conflicts),
             ("windlass_stale_total", "late or duplicate commands that changed nothing", &self.stale),
         ];

@@ -1,7 +1,7 @@
 //! Starts and signals: the commits that come from callers, each with its idempotency record.
 
 use crate::{
-    api::{Refusal, Signal, Start, Started},
+    api::{InstanceResult, Refusal, Signal, Start, Started},
     engine::Engine,
     finder,
     metrics::Metrics,
@@ -25,6 +25,38 @@ use uuid::Uuid;
 const START_SCOPE: &str = "start";
 
 pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start) -> Result<Started, Refusal> {
+    let now = engine.now();
+    start_as(engine, tenant, start, engine.entropy.id(now), now).await
+}
+
+/// What tells of an instance's end.
+pub(crate) type End = tokio::sync::watch::Receiver<Option<InstanceResult>>;
+
+/// Starts, listening for the end from before the beginning. `None` if an earlier request started it.
+pub(crate) async fn start_and_watch(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    start: Start,
+) -> Result<(Started, Option<End>), Refusal> {
+    let now = engine.now();
+    let id = engine.entropy.id(now);
+    let end = engine.hub.end_of(tenant, id);
+    let started = start_as(engine, tenant, start, id, now).await;
+    if !matches!(&started, Ok(started) if started.id == id) {
+        drop(end);
+        engine.hub.forget(tenant, id);
+        return started.map(|started| (started, None));
+    }
+    started.map(|started| (started, Some(end)))
+}
+
+async fn start_as(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    start: Start,
+    id: Uuid,
+    now: Time,
+) -> Result<Started, Refusal> {
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
     }
@@ -35,8 +67,7 @@ pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start)
         return Ok(answer);
     }
     let program = engine.definitions.resolve(tenant, &start.definition).await?;
-    let now = engine.now();
-    let subject = Subject { tenant: tenant.clone(), instance: engine.entropy.id(now) };
+    let subject = Subject { tenant: tenant.clone(), instance: id };
     let command = Command::Start {
         input: start.input,
         business: start.business_key.map(|key| BusinessReference { key, parts: Data::object() }),
@@ -86,6 +117,7 @@ impl Begun<'_> {
         };
         let born = change.write(&mut writes).await.map_err(refusal::of_store)?;
         let commit = Commit { tenant: self.subject.tenant.clone(), writes };
+        engine.metrics.cost(&commit);
         let outcome = self.settle(commit).await;
         match outcome {
             Ok(Outcome::Committed) => {}

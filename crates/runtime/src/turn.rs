@@ -1,7 +1,7 @@
 //! One turn: load → decide → commit. Everything a command implies lands in one commit with its cause.
 
 use crate::{
-    api::Refusal,
+    api::{InstanceResult, Refusal},
     dead_letters::{self, Reason},
     definitions::Missing,
     engine::Engine,
@@ -194,6 +194,7 @@ async fn attempt(
         commit.writes.push(dead_letters::of_call(engine, row, &decision.state, now));
     }
     let state_json = born.state_json.clone();
+    engine.metrics.cost(&commit);
     let outcome = engine.committer.commit(commit).await;
     if let Err(trouble) = settle(engine, work, outcome, version, &state_json).await {
         born.abandon(engine);
@@ -214,7 +215,18 @@ pub(crate) fn after(engine: &Engine, subject: &Subject, state: &State, version: 
     engine.hub.changed(tenant, "instance", *instance, state.status_word(), version, now);
     if state.status.is_ended() {
         Metrics::add(&engine.metrics.instances_ended);
-        engine.hub.ended(tenant, *instance);
+        engine.hub.ended(tenant, *instance, || result_of(state));
+    }
+}
+
+/// How an ended instance ended.
+fn result_of(state: &State) -> InstanceResult {
+    use machine::state::Status;
+    match (state.status, &state.error) {
+        (Status::Completed, _) => InstanceResult::Completed(state.output.clone().unwrap_or_default()),
+        (Status::Faulted, Some(fault)) => InstanceResult::Faulted(fault.clone()),
+        (Status::Cancelled, _) => InstanceResult::Cancelled,
+        _ => InstanceResult::Pending(state.status_word().to_owned()),
     }
 }
 

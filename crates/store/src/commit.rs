@@ -131,3 +131,46 @@ pub enum Conflict {
     /// The stored version is another.
     Version,
 }
+
+/// What a commit costs: rows touched and payload bytes carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl Commit {
+    pub fn cost(&self) -> Cost {
+        let mut cost = Cost::default();
+        for write in &self.writes {
+            let (rows, bytes) = write.cost();
+            cost.rows += rows;
+            cost.bytes += bytes as u64;
+        }
+        cost
+    }
+}
+
+impl Write {
+    /// Rows written or deleted, and the bytes of what is stored in them.
+    fn cost(&self) -> (u64, usize) {
+        let some = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let state = |row: &StateRow| row.state_json.len() + some(&row.resume_pointer_json);
+        match self {
+            Write::CreateInstance { instance, state: row } => (2, instance.input.len() + state(row)),
+            Write::UpdateState(row) => (1, state(row)),
+            Write::UpdateInstance(change) => (1, some(&change.output) + some(&change.context)),
+            Write::History(row) => (1, row.events.len()),
+            Write::Signal(row) => (1, row.envelope.len()),
+            Write::Timer(row) => (1, row.envelope.len()),
+            Write::Call(row) => (1, row.envelope.len()),
+            Write::Outbox(row) => (1, row.event.len()),
+            Write::DeadLetter(row) => (1, row.envelope.len()),
+            Write::CreateTask(row) => (1, row.payload.len()),
+            Write::UpdateTask { task, .. } => (1, task.payload.len() + some(&task.result)),
+            Write::CreateDefinition(row) => (1, row.source.len() + row.ir.len()),
+            Write::OutboxSent { ids } => (ids.len() as u64, 0),
+            _ => (1, 0),
+        }
+    }
+}
