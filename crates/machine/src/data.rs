@@ -3,7 +3,8 @@
 //! [`Data`] wraps the expression engine's value type so that evaluating never converts. Every value that enters
 //! through [`Data::parse`] has passed the limits of [`Limits`]; every value that leaves is plain JSON.
 
-use jaq_json::{Num, Val};
+use jaq_json::Num;
+pub use jaq_json::Val;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -225,6 +226,11 @@ impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
         Val::deserialize(deserializer).map(Data)
     }
+}
+
+/// A value that JSON cannot say, for testing that nothing lets it through.
+pub fn not_a_number() -> Val {
+    Val::Num(Num::Float(f64::NAN))
 }
 
 /// Reads an optional value that is there: `null` is a value like any other, only a missing key is `None`.

@@ -107,6 +107,8 @@ impl Turn<'_> {
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
             (Status::Faulted, Command::Retry) => Ok(self.retry_failed()),
+            // A faulted instance may be run again: what is said to it meanwhile is kept.
+            (Status::Faulted, Command::Signal { .. }) => Ok(self.park(command)),
             (Status::Paused, command) => Ok(self.park(command)),
             (Status::Open, command) => self.answer_wait(command),
             _ => Ok(false),

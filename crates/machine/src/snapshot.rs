@@ -205,7 +205,7 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
     });
     Resume {
         entry_point_kind: entry_point_kind.to_owned(),
-        task_name: named.clone().last().map(|step| step.name.clone()),
+        task_name: named.clone().next_back().map(|step| step.name.clone()),
         branch_path: named.map(|step| step.reference.clone()).collect(),
         next_step_index: next_step_index.unwrap_or(0) + 1,
     }

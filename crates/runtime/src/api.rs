@@ -65,6 +65,8 @@ pub struct Start {
     pub idempotency_key: Option<String>,
     pub traceparent: Option<String>,
     pub correlation_id: Option<String>,
+    /// The caller's own choice of id; a fresh one otherwise.
+    pub id: Option<Uuid>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -242,6 +242,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         }
         Attempted::Again { after, attempt, failure } => {
             drop(reservation);
+            engine.slots.forget(&(tenant.clone(), row.instance));
             try_again(engine, &tenant, &row, after, attempt, failure).await;
         }
     }

@@ -150,7 +150,7 @@ pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
 }
 
 /// Commits, waiting for the store as long as it takes. `true` if it landed now.
-async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> bool {
+pub(crate) async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> bool {
     let mut patience = Span::from_millis(10);
     loop {
         let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };

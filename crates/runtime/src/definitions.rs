@@ -16,7 +16,14 @@ type Key = (TenantId, String, String, String);
 
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
-    cache: Mutex<(HashMap<Key, Arc<Program>>, VecDeque<Key>)>,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Default)]
+struct Cache {
+    programs: HashMap<Key, Arc<Program>>,
+    /// Oldest first.
+    order: VecDeque<Key>,
 }
 
 /// Why a program cannot be had.
@@ -30,7 +37,7 @@ pub(crate) enum Missing {
 
 impl Definitions {
     pub(crate) fn new(store: Arc<dyn Store>) -> Definitions {
-        Definitions { store, cache: Mutex::new((HashMap::new(), VecDeque::new())) }
+        Definitions { store, cache: Mutex::default() }
     }
 
     /// The program of an exact version.
@@ -42,7 +49,7 @@ impl Definitions {
         version: &str,
     ) -> Result<Arc<Program>, Missing> {
         let key = (tenant.clone(), namespace.to_owned(), name.to_owned(), version.to_owned());
-        if let Some(program) = self.cache.lock().0.get(&key) {
+        if let Some(program) = self.cache.lock().programs.get(&key) {
             return Ok(program.clone());
         }
         let row =
@@ -83,7 +90,7 @@ impl Definitions {
 
     fn remember(&self, key: Key, program: Arc<Program>) {
         let mut cache = self.cache.lock();
-        let (programs, order) = &mut *cache;
+        let Cache { programs, order } = &mut *cache;
         if programs.insert(key.clone(), program).is_none() {
             order.push_back(key);
         }

@@ -102,22 +102,27 @@ impl Handle {
         match self.commit(tenant, vec![Write::CreateDefinition(Box::new(row))]).await? {
             Outcome::Committed => Ok(deployed),
             Outcome::Conflict(Conflict::Exists) => {
-                let Deployed { namespace, name, version, .. } = &deployed;
-                let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
-                let same = there.map_err(refusal::of_store)?.is_some_and(|there| there.source == source);
-                if !same {
-                    return Err(Refusal::Conflict {
-                        code: "version-exists",
-                        detail: format!(
-                            "{namespace}/{name} version {version} is deployed with other content; versions never change, so raise document.version"
-                        ),
-                        existing: None,
-                    });
-                }
+                self.same_as_deployed(tenant, &deployed, source).await?;
                 deployed.created = false;
                 Ok(deployed)
             }
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Refuses other content under a version that is deployed: versions never change.
+    async fn same_as_deployed(&self, tenant: &TenantId, wanted: &Deployed, source: &[u8]) -> Answer<()> {
+        let Deployed { namespace, name, version, .. } = wanted;
+        let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
+        match there.map_err(refusal::of_store)?.is_some_and(|there| there.source == source) {
+            true => Ok(()),
+            false => Err(Refusal::Conflict {
+                code: "version-exists",
+                detail: format!(
+                    "{namespace}/{name} version {version} is deployed with other content; versions never change, so raise document.version"
+                ),
+                existing: None,
+            }),
         }
     }
 
@@ -134,7 +139,8 @@ impl Handle {
     pub async fn signal(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
         let view = self.engine.store.instance(tenant, instance).await.map_err(refusal::of_store)?;
         let view = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?;
-        if view.row.ended_at.is_some() {
+        // A faulted instance may be run again, so it still takes signals.
+        if view.row.ended_at.is_some() && view.row.status != "faulted" {
             return Err(Refusal::Conflict {
                 code: "instance-ended",
                 detail: format!("the instance is {}; it takes no more signals", view.row.status),

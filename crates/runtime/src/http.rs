@@ -11,24 +11,35 @@ use machine::{
     fault::Kind,
     ir::HttpOutput,
 };
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
+/// Clients are made on first use: loading the trusted roots takes milliseconds that many nodes never need.
 pub(crate) struct HttpCaller {
-    plain: Option<reqwest::Client>,
-    following: Option<reqwest::Client>,
+    plain: OnceLock<Option<reqwest::Client>>,
+    following: OnceLock<Option<reqwest::Client>>,
+    limit: Duration,
     answer_bytes_max: usize,
 }
 
 impl HttpCaller {
     pub(crate) fn new(options: &Options) -> HttpCaller {
-        let limit = Duration::from_micros(options.http_timeout.0.max(0) as u64);
-        let build =
-            |redirects| reqwest::Client::builder().timeout(limit).redirect(redirects).no_proxy().build().ok();
         HttpCaller {
-            plain: build(reqwest::redirect::Policy::none()),
-            following: build(reqwest::redirect::Policy::limited(5)),
+            plain: OnceLock::new(),
+            following: OnceLock::new(),
+            limit: Duration::from_micros(options.http_timeout.0.max(0) as u64),
             answer_bytes_max: options.answer_bytes_max,
         }
+    }
+
+    fn client(&self, follow: bool) -> Option<&reqwest::Client> {
+        use reqwest::redirect::Policy;
+        let (cell, policy) = match follow {
+            true => (&self.following, Policy::limited(5)),
+            false => (&self.plain, Policy::none()),
+        };
+        let build =
+            || reqwest::Client::builder().timeout(self.limit).redirect(policy).no_proxy().build().ok();
+        cell.get_or_init(build).as_ref()
     }
 
     pub(crate) async fn call(&self, call: &Call) -> Attempted {
@@ -41,9 +52,8 @@ impl HttpCaller {
     async fn attempt(&self, call: &Call) -> Result<Data, Fault> {
         let request: HttpRequest = serde_json::from_value(call.input.to_json())
             .map_err(|error| Fault::new(Kind::Configuration, format!("not an HTTP request: {error}")))?;
-        let client = if request.redirect { &self.following } else { &self.plain };
-        let client = client
-            .as_ref()
+        let client = self
+            .client(request.redirect)
             .ok_or_else(|| Fault::new(Kind::Configuration, "this node has no HTTP client".to_owned()))?;
         let response = self.send(client, call, &request).await?;
         let status = response.status();

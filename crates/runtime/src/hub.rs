@@ -16,10 +16,12 @@ use uuid::Uuid;
 /// Changes a slow reader may fall behind before it is told to start over.
 const CHANGES_MAX: usize = 4096;
 
+type EndSender = Arc<watch::Sender<Option<InstanceResult>>>;
+
 pub(crate) struct Hub {
     changes: broadcast::Sender<Change>,
     sequence: AtomicU64,
-    waiters: Mutex<HashMap<(TenantId, Uuid), Arc<watch::Sender<Option<InstanceResult>>>>>,
+    waiters: Mutex<HashMap<(TenantId, Uuid), EndSender>>,
 }
 
 impl Hub {

@@ -7,6 +7,15 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+/// (tenant, target, outcome).
+type MessageKey = (String, String, &'static str);
+
+#[derive(Default)]
+struct Messages {
+    count: u64,
+    micros: u64,
+}
+
 /// Per-tenant counts of what happened to messages (calls, signals, timers).
 #[derive(Default)]
 pub(crate) struct Metrics {
@@ -18,7 +27,7 @@ pub(crate) struct Metrics {
     pub(crate) conflicts: AtomicU64,
     /// Commands that changed nothing: late timers, duplicate signals.
     pub(crate) stale: AtomicU64,
-    messages: Mutex<BTreeMap<(String, String, &'static str), (u64, u64)>>,
+    messages: Mutex<BTreeMap<MessageKey, Messages>>,
 }
 
 impl Metrics {
@@ -37,8 +46,8 @@ impl Metrics {
     pub(crate) fn message(&self, tenant: &str, target: &str, outcome: &'static str, micros: u64) {
         let mut messages = self.messages.lock();
         let entry = messages.entry((tenant.to_owned(), target.to_owned(), outcome)).or_default();
-        entry.0 += 1;
-        entry.1 += micros;
+        entry.count += 1;
+        entry.micros += micros;
     }
 
     pub(crate) fn read(&self) -> Vec<Metric> {
@@ -61,7 +70,7 @@ impl Metrics {
                 value: counter.load(Ordering::Relaxed) as f64,
             })
             .collect();
-        for ((tenant, target, outcome), (count, micros)) in self.messages.lock().iter() {
+        for ((tenant, target, outcome), Messages { count, micros }) in self.messages.lock().iter() {
             let labels = vec![
                 ("tenant", tenant.clone()),
                 ("target", target.clone()),

@@ -337,9 +337,24 @@ impl Born {
         }
     }
 
-    /// The commit did not land: room kept for its calls is free again.
-    pub(crate) fn abandon(self, _engine: &Engine) {
-        drop(self.calls);
+    /// Nobody knows whether the commit landed. If it did, its rows are owned by this node but not in its memory:
+    /// they become backlog. If it did not, this writes nothing.
+    pub(crate) async fn put_back(self, engine: &Arc<Engine>, tenant: &TenantId) {
+        let visible_at = engine.now();
+        let calls = self.calls.iter().map(|(row, _)| Write::RetryCall {
+            instance: row.instance,
+            token: row.token,
+            visible_at,
+            attempt: row.attempt,
+            last_error: None,
+        });
+        let signals =
+            self.continues.iter().map(|row| Write::RetrySignal { id: row.id, visible_at, attempt: 0 });
+        let writes: Vec<Write> = calls.chain(signals).collect();
+        if !writes.is_empty() {
+            crate::dead_letters::commit_patiently(engine, tenant, writes).await;
+        }
+        engine.wake.at(visible_at);
     }
 }
 

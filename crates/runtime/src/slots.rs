@@ -48,6 +48,14 @@ impl Slots {
         &self.shards[hasher.finish() as usize % SHARDS]
     }
 
+    /// Forgets the state of an instance that will not be back soon.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut shard = self.shard(key).lock();
+        if shard.get(key).is_some_and(|slot| !slot.busy) {
+            shard.remove(key);
+        }
+    }
+
     /// Remembers what a start made, so that its first result needs no load.
     pub(crate) fn keep(&self, key: Key, cached: Cached) {
         if worth_keeping(&cached) {

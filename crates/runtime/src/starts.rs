@@ -26,7 +26,9 @@ const START_SCOPE: &str = "start";
 
 pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start) -> Result<Started, Refusal> {
     let now = engine.now();
-    start_as(engine, tenant, start, engine.entropy.id(now), now).await
+    let id = start.id.unwrap_or_else(|| engine.entropy.id(now));
+    let (owned, tenant) = (engine.clone(), tenant.clone());
+    to_the_end(engine, async move { start_as(&owned, &tenant, start, id, now).await }).await
 }
 
 /// What tells of an instance's end.
@@ -39,9 +41,10 @@ pub(crate) async fn start_and_watch(
     start: Start,
 ) -> Result<(Started, Option<End>), Refusal> {
     let now = engine.now();
-    let id = engine.entropy.id(now);
+    let id = start.id.unwrap_or_else(|| engine.entropy.id(now));
     let end = engine.hub.end_of(tenant, id);
-    let started = start_as(engine, tenant, start, id, now).await;
+    let (owned, of) = (engine.clone(), tenant.clone());
+    let started = to_the_end(engine, async move { start_as(&owned, &of, start, id, now).await }).await;
     if !matches!(&started, Ok(started) if started.id == id) {
         drop(end);
         engine.hub.forget(tenant, id);
@@ -80,6 +83,18 @@ async fn start_as(
     let key = start.idempotency_key.as_deref();
     let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, now };
     begun.commit().await
+}
+
+/// Does `work` to its end even if the caller goes away: what a commit leaves behind must reach its pump.
+async fn to_the_end<T: Send + 'static>(
+    engine: &Engine,
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    engine.tasks.spawn(async move {
+        let _ = reply.send(work.await);
+    });
+    answer.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the node stopped".to_owned())))
 }
 
 /// A decided start on its way into the store.
@@ -121,10 +136,7 @@ impl Begun<'_> {
         let outcome = self.settle(commit).await;
         match outcome {
             Ok(Outcome::Committed) => {}
-            other => {
-                born.abandon(engine);
-                return self.not_started(other).await;
-            }
+            other => return self.not_started(other).await,
         }
         Metrics::add(&engine.metrics.commits);
         Metrics::add(&engine.metrics.instances_started);
@@ -274,7 +286,8 @@ pub(crate) async fn signal(
         attempt: 0,
         owner: Some(engine.node),
     };
-    commit_signal(engine, tenant, row).await?;
+    let (owned, tenant) = (engine.clone(), tenant.clone());
+    to_the_end(engine, async move { commit_signal(&owned, &tenant, row).await }).await?;
     Ok(signal_id)
 }
 

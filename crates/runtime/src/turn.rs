@@ -63,6 +63,8 @@ pub(crate) struct Turned {
 enum Trouble {
     /// Somebody else moved the instance: load again.
     Lost,
+    /// The commit may have landed and others went on from it: what it left for this node must be found again.
+    Unsure,
     /// The cause is gone: nothing left to do.
     Gone,
     /// A guard other than cause and version did not hold.
@@ -162,14 +164,17 @@ async fn attempt(
     work: &Work,
     cached: Option<Cached>,
 ) -> Result<(Turned, Option<Cached>), Trouble> {
-    let current = match cached {
-        Some(cached) => cached,
-        None => load(engine, work).await?,
+    let (current, remembered) = match cached {
+        Some(cached) => (cached, true),
+        None => (load(engine, work).await?, false),
     };
     let subject = Subject { tenant: work.tenant.clone(), instance: work.instance };
     let now = engine.now();
     let decision = decide_fully(engine, &current, &subject, &work.command, now).await?;
-    let Some(decision) = decision else { return consume_only(engine, work, current).await };
+    let Some(decision) = decision else {
+        // Another node may have moved the instance since: only the stored state can say "nothing to do".
+        return if remembered { Err(Trouble::Lost) } else { consume_only(engine, work, current).await };
+    };
     let version = current.version + 1;
     let mut commit =
         Commit { tenant: work.tenant.clone(), writes: Vec::with_capacity(work.guards.len() + 6) };
@@ -196,9 +201,13 @@ async fn attempt(
     let state_json = born.state_json.clone();
     engine.metrics.cost(&commit);
     let outcome = engine.committer.commit(commit).await;
-    if let Err(trouble) = settle(engine, work, outcome, version, &state_json).await {
-        born.abandon(engine);
-        return Err(trouble);
+    match settle(engine, work, outcome, version, &state_json).await {
+        Ok(()) => {}
+        Err(Trouble::Unsure) => {
+            born.put_back(engine, &work.tenant).await;
+            return Err(Trouble::Lost);
+        }
+        Err(trouble) => return Err(trouble),
     }
     Metrics::add(&engine.metrics.commits);
     let Decision { state, .. } = decision;
@@ -331,7 +340,8 @@ async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]
             Ok(Some(found)) if found.state_version == version && found.state_json == state_json => {
                 return Ok(());
             }
-            Ok(Some(_)) => return Err(Trouble::Lost),
+            Ok(Some(found)) if found.state_version < version => return Err(Trouble::Lost),
+            Ok(Some(_)) => return Err(Trouble::Unsure),
             Ok(None) => return Err(Trouble::NoInstance),
             Err(error) if engine.is_stopping() => return Err(Trouble::Store(error)),
             Err(_) => {

@@ -91,6 +91,7 @@ pub(crate) fn read_start(fields: &Fields) -> Result<Start, Problem> {
         idempotency_key: None,
         traceparent: None,
         correlation_id: None,
+        id: None,
     })
 }
 

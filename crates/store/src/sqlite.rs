@@ -17,6 +17,7 @@ mod migrate;
 mod node;
 mod open;
 mod pool;
+pub mod probe;
 mod read;
 mod semver;
 mod statement;

@@ -1,6 +1,7 @@
 //! Every command and flag, and their help. Completion is generated from the same tree.
 
 use crate::{
+    bench,
     failure::Failure,
     out::{Format, Out},
     profile::Given,
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     /// API keys: create, list, revoke
     #[command(subcommand, alias = "keys")]
     Key(key::Verb),
+    /// Measure throughput and latency on this machine, beside what the machine itself can do
+    Bench(bench::Args),
     /// Any request of the REST API
     Api(api::Args),
     /// Print a completion script for a shell

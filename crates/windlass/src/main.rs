@@ -3,6 +3,7 @@
 //! This file parses and dispatches; nothing else. The way in: [`cli`] (every command), [`verb`] (what the client
 //! verbs do), [`up`] and [`serve`] (what starts an engine), [`failure`] (exit codes), [`out`] (stdout and stderr).
 
+mod bench;
 mod cli;
 mod client;
 mod config;
@@ -61,6 +62,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)
         }
         Command::Key(verb) => ask(cli.global, out, async |context| verb::key::run(verb, &context).await),
+        Command::Bench(args) => engine(async {
+            bench::run(args, &out).await.map_err(|error| Failure::failed(format!("{error:#}")))
+        }),
         Command::Api(args) => ask(cli.global, out, async |context| verb::api::run(args, &context).await),
     }
 }

@@ -37,15 +37,15 @@ impl Turn<'_> {
     /// Uses a buffered signal that came before this wait.
     fn take_early_signal(&mut self, token: u64) -> Result<(), Stop> {
         for position in 0..self.state.buffer.len() {
-            let Command::Signal { event, .. } = &self.state.buffer[position] else { continue };
-            let event = event.clone();
+            let Command::Signal { id, event } = &self.state.buffer[position] else { continue };
+            let (id, event) = (*id, event.clone());
             let Some(wait) = self.state.waits.iter().find(|wait| wait.token == token).cloned() else {
                 return Ok(());
             };
             if self.takes(&wait, &event)? {
                 self.state.buffer.remove(position);
                 self.take_wait(token, WaitKind::Event);
-                return self.received(&wait, event);
+                return self.received(&wait, id, event);
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Turn<'_> {
                 Ok(false) => {}
                 Ok(true) => {
                     self.take_wait(wait.token, WaitKind::Event);
-                    self.attempt(wait.branch, |turn| turn.received(&wait, event.clone()))?;
+                    self.attempt(wait.branch, |turn| turn.received(&wait, id, event.clone()))?;
                     return Ok(true);
                 }
                 Err(Stop::Needs(evaluation)) => return Err(evaluation),
@@ -79,12 +79,12 @@ impl Turn<'_> {
         if !full {
             self.state.buffer.push(Command::Signal { id, event: event.clone() });
         }
-        let detail = Data::map([("type".to_owned(), event.get("type").unwrap_or_default())]);
+        let detail = signal_detail(id, event);
         self.note(if full { "signal.dropped" } else { "signal.buffered" }, None, Some(detail));
         Ok(true)
     }
 
-    fn received(&mut self, wait: &Wait, event: Data) -> Result<(), Stop> {
+    fn received(&mut self, wait: &Wait, signal: Uuid, event: Data) -> Result<(), Stop> {
         let program = self.program;
         let Some(id) = self.top(wait.branch).step else { return Ok(()) };
         let Kind::Listen { read, .. } = &program.step(id).kind else { return Ok(()) };
@@ -92,7 +92,7 @@ impl Turn<'_> {
             Read::Data => event.get("data").unwrap_or_default(),
             Read::Envelope | Read::Raw => event.clone(),
         };
-        self.note("signal.received", Some(id), None);
+        self.note("signal.received", Some(id), Some(signal_detail(signal, &event)));
         self.complete(wait.branch, Data::array([output]), None)
     }
 
@@ -144,4 +144,12 @@ impl Turn<'_> {
         }
         Ok(true)
     }
+}
+
+/// What history says of a signal.
+fn signal_detail(id: Uuid, event: &Data) -> Data {
+    Data::map([
+        ("signal".to_owned(), Data::text(crate::id::show(crate::id::Kind::Signal, id))),
+        ("type".to_owned(), event.get("type").unwrap_or_default()),
+    ])
 }

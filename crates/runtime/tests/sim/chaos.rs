@@ -1,0 +1,140 @@
+//! What goes wrong, and when: drawn from the seed alone.
+
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+use sha2::{Digest, Sha256};
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// A bug that can be switched on; the simulator must notice every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Answers "committed" before it is.
+    AckFirst,
+    /// Takes the same signal twice.
+    NoSigDedup,
+    /// A late timer ends whatever timer is waited for now.
+    NoToken,
+    /// A retried call gets another key.
+    KeyPerAttempt,
+    /// Events are written after the commit instead of with it.
+    PostCommitPublish,
+    /// Snapshots are overwritten whatever version is stored.
+    NoCas,
+    /// The idempotency record has a commit of its own.
+    SplitIdem,
+    /// Nothing looks for work that nobody announced.
+    NotifyOnly,
+    /// A client that does not know how its start ended asks again under another key.
+    NewKeyOnUnknown,
+}
+
+pub(crate) const MUTANTS: [Mutant; 9] = [
+    Mutant::AckFirst,
+    Mutant::NoSigDedup,
+    Mutant::NoToken,
+    Mutant::KeyPerAttempt,
+    Mutant::PostCommitPublish,
+    Mutant::NoCas,
+    Mutant::SplitIdem,
+    Mutant::NotifyOnly,
+    Mutant::NewKeyOnUnknown,
+];
+
+/// Probabilities in thousandths per opportunity.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Levels {
+    pub(crate) crash_before: u32,
+    pub(crate) crash_after: u32,
+    pub(crate) unknown_lost: u32,
+    pub(crate) unknown_landed: u32,
+    pub(crate) unavailable: u32,
+    pub(crate) late_timer: u32,
+    pub(crate) repeat_signal: u32,
+    pub(crate) early_signal: u32,
+    pub(crate) zombie: u32,
+    pub(crate) worker_retries: u32,
+    pub(crate) worker_fails: u32,
+    pub(crate) worker_poison: u32,
+    pub(crate) slow: u32,
+}
+
+/// Chance, faults and the record of one seed.
+pub(crate) struct Chaos {
+    rng: Mutex<SmallRng>,
+    pub(crate) levels: Levels,
+    pub(crate) mutant: Option<Mutant>,
+    calm: AtomicBool,
+    trace: Mutex<Sha256>,
+    log: Option<Mutex<String>>,
+}
+
+impl Chaos {
+    pub(crate) fn new(seed: u64, mutant: Option<Mutant>, keep_log: bool) -> Chaos {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        // Swarm: each fault class is off, low or high in a seed, so that some seeds are quiet.
+        let mut level = |high: u32| [0, high / 4, high][rng.random_range(0..3)];
+        let levels = Levels {
+            crash_before: level(40),
+            crash_after: level(40),
+            unknown_lost: level(60),
+            unknown_landed: level(60),
+            unavailable: level(80),
+            late_timer: level(400),
+            repeat_signal: level(500),
+            early_signal: level(500),
+            zombie: level(12),
+            worker_retries: level(400),
+            worker_fails: level(100),
+            worker_poison: level(60),
+            slow: level(300),
+        };
+        Chaos {
+            rng: Mutex::new(rng),
+            levels,
+            mutant,
+            calm: AtomicBool::new(false),
+            trace: Mutex::new(Sha256::new()),
+            log: keep_log.then(|| Mutex::new(String::new())),
+        }
+    }
+
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// From now on nothing goes wrong by itself.
+    pub(crate) fn heal(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+    }
+
+    /// True with the given probability in thousandths, while the chaos lasts.
+    pub(crate) fn strikes(&self, per_mille: u32) -> bool {
+        !self.calm.load(Ordering::Relaxed) && self.rng.lock().random_range(0..1000) < per_mille
+    }
+
+    pub(crate) fn below(&self, limit: u64) -> u64 {
+        self.rng.lock().random_range(0..limit.max(1))
+    }
+
+    /// Records something that happened; two goes of a seed must record the same.
+    pub(crate) fn note(&self, text: std::fmt::Arguments<'_>) {
+        let now = tokio::time::Instant::now();
+        let line = format!("{:?} {text}\n", now.duration_since(super::world::origin()));
+        self.trace.lock().update(line.as_bytes());
+        if let Some(log) = &self.log {
+            let _ = log.lock().write_str(&line);
+        }
+    }
+
+    pub(crate) fn trace_hash(&self) -> String {
+        let digest = self.trace.lock().clone().finalize();
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.as_ref().map(|log| log.lock().clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,68 @@
+//! `windlass bench`: measures what a node does on this machine, beside what the machine itself can do.
+//!
+//! Every figure stands next to the raw limit measured in the same go (the disk's sync, SQLite's plain inserts), so
+//! that ratios mean something on a noisy machine. Nothing here is a test: no figure is asserted.
+
+mod report;
+mod setup;
+mod w1;
+mod w3;
+
+use crate::out::Out;
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// Workflows of 3 durable no-op steps, as many as go: workflows per second.
+    W1,
+    /// The same workflow alone: time from start to end.
+    W3,
+    /// Both, one after the other.
+    All,
+}
+
+/// Measures throughput and latency on the embedded store.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w3"
+)]
+pub(crate) struct Args {
+    #[arg(value_enum)]
+    pub(crate) workload: Workload,
+    /// `sqlite` (a new file in --data).
+    #[arg(long, default_value = "sqlite")]
+    pub(crate) store: String,
+    /// How long each measurement takes.
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Workflows in flight at once.
+    #[arg(long, default_value_t = 2048)]
+    pub(crate) concurrency: usize,
+    /// Go through HTTP with this many connections instead of calling the node in process.
+    #[arg(long, value_name = "CONNECTIONS")]
+    pub(crate) http: Option<usize>,
+    /// Fill the store with this many instances that wait on a timer first.
+    #[arg(long, default_value_t = 0, value_name = "INSTANCES")]
+    pub(crate) stored: u64,
+    /// Folder for the database; decides which disk is measured. A temporary one by default.
+    #[arg(long)]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// Measures and prints.
+pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
+    anyhow::ensure!(args.store == "sqlite", "store {:?} is not supported; use sqlite", args.store);
+    let bench = setup::Bench::new(&args).await?;
+    let mut reports = Vec::new();
+    if args.workload != Workload::W3 {
+        reports.push(w1::measure(&bench, &args).await?);
+    }
+    if args.workload != Workload::W1 {
+        reports.push(w3::measure(&bench, &args).await?);
+    }
+    bench.stop().await;
+    report::print(&reports, out)
+}

@@ -1,0 +1,159 @@
+//! A node on a fresh store, with the definitions and workers the workloads use.
+
+use super::Args;
+use anyhow::{Context, Result, bail};
+use machine::{Data, TenantId, language::Format};
+use runtime::{
+    Handle, Node, Parts,
+    api::{DefinitionRef, Refusal, Start},
+    clock::{Clock, SystemClock},
+};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use store::sqlite::{Sqlite, probe};
+use worker::{Declaration, Outcome};
+
+/// Three steps, each a durable call to a worker that does nothing.
+const THREE: &str = "document: { dsl: '1.0.3', namespace: bench, name: three, version: '1.0.0' }
+do:
+- one: { call: 'noop:1.0.0@default' }
+- two: { call: 'noop:1.0.0@default' }
+- three: { call: 'noop:1.0.0@default' }
+";
+
+/// Waits a day: what a full store holds.
+const SLEEP: &str = "document: { dsl: '1.0.3', namespace: bench, name: sleep, version: '1.0.0' }
+do:
+- rest: { wait: { days: 1 } }
+";
+
+pub(super) struct Bench {
+    pub(super) handle: Handle,
+    pub(super) tenant: TenantId,
+    pub(super) clock: SystemClock,
+    pub(super) raw_per_second: f64,
+    pub(super) fsync_micros: f64,
+    /// Secret of an API key, for going through HTTP.
+    pub(super) key: String,
+    node: Node,
+    // The folder goes when this does.
+    _folder: tempfile::TempDir,
+}
+
+/// Counters of the cost model.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    pub(super) commits: f64,
+    pub(super) rows: f64,
+    pub(super) bytes: f64,
+}
+
+impl Bench {
+    pub(super) async fn new(args: &Args) -> Result<Bench> {
+        let parent = args.data.clone().unwrap_or_else(|| PathBuf::from("."));
+        std::fs::create_dir_all(&parent).with_context(|| format!("cannot create {}", parent.display()))?;
+        let folder = tempfile::Builder::new().prefix("windlass-bench-").tempdir_in(&parent)?;
+        let clock = SystemClock;
+        let elapsed = || Duration::from_micros(SystemClock.steady_micros());
+        let fsync_micros = probe::sync_p50_micros(folder.path(), &elapsed)?;
+        let raw_per_second = probe::insert_rate(folder.path(), Duration::from_secs(2), &elapsed)?;
+        let store = Arc::new(Sqlite::open(folder.path().join("bench.db"))?);
+        let mut parts = Parts::new(store);
+        parts.sole = true;
+        parts.workers.push(
+            Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
+                .concurrency_max(100_000),
+        );
+        let node = Node::start(parts).await?;
+        let handle = node.handle();
+        let tenant = TenantId::new("bench")?;
+        handle.create_tenant(&tenant, "bench").await?;
+        let key = handle.create_key(&tenant, "bench", &["admin".to_owned()]).await?;
+        for source in [THREE, SLEEP] {
+            handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
+        }
+        let key = format!("wlk_{}_{}", key.id, key.secret);
+        let bench = Bench { handle, tenant, clock, raw_per_second, fsync_micros, key, node, _folder: folder };
+        bench.fill(args.stored).await?;
+        Ok(bench)
+    }
+
+    pub(super) fn start_of(&self, name: &str) -> Start {
+        Start {
+            definition: DefinitionRef {
+                namespace: "bench".to_owned(),
+                name: name.to_owned(),
+                version: Some("1.0.0".to_owned()),
+            },
+            input: Data::object(),
+            business_key: None,
+            idempotency_key: None,
+            traceparent: None,
+            correlation_id: None,
+            id: None,
+        }
+    }
+
+    /// Stores `count` instances that wait on a timer, a bounded number in flight.
+    async fn fill(&self, count: u64) -> Result<()> {
+        use futures_util::{StreamExt, TryStreamExt, stream};
+        if count == 0 {
+            return Ok(());
+        }
+        let bar = indicatif::ProgressBar::new(count);
+        bar.set_style(indicatif::ProgressStyle::with_template(
+            "filling {bar:40} {pos}/{len} {per_sec} eta {eta}",
+        )?);
+        stream::iter(0..count)
+            .map(|_| async { self.handle.start(&self.tenant, self.start_of("sleep")).await })
+            .buffer_unordered(4096)
+            .try_for_each(|_| {
+                bar.inc(1);
+                async { Ok::<_, Refusal>(()) }
+            })
+            .await?;
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    pub(super) fn cost(&self) -> Cost {
+        let metrics = self.handle.metrics();
+        let read = |name: &str| metrics.iter().find(|metric| metric.name == name).map_or(0.0, |m| m.value);
+        Cost {
+            commits: read("windlass_commits_total"),
+            rows: read("windlass_rows_total"),
+            bytes: read("windlass_row_bytes_total"),
+        }
+    }
+
+    /// What one start costs up to its first step, and one workflow from start to end.
+    pub(super) async fn cost_of_one(&self) -> Result<(Cost, Cost)> {
+        let before = self.cost();
+        self.handle.start(&self.tenant, self.start_of("sleep")).await?;
+        let started = self.cost().minus(before);
+        let before = self.cost();
+        let wait = Duration::from_secs(10);
+        let (_, result) = self.handle.start_and_wait(&self.tenant, self.start_of("three"), wait).await?;
+        if !matches!(result, runtime::api::InstanceResult::Completed(_)) {
+            bail!("the workflow did not complete: {result:?}");
+        }
+        Ok((started, self.cost().minus(before)))
+    }
+
+    pub(super) async fn stop(self) {
+        self.node.stop().await;
+    }
+}
+
+impl Cost {
+    pub(super) fn minus(self, other: Cost) -> Cost {
+        Cost {
+            commits: self.commits - other.commits,
+            rows: self.rows - other.rows,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+}
+
+pub(super) fn now_ms(clock: &SystemClock) -> f64 {
+    clock.steady_micros() as f64 / 1000.0
+}

@@ -1,0 +1,53 @@
+//! W3: the workflow of W1 alone on an idle node: start to end.
+
+use super::{
+    Args,
+    report::{Report, percentile, resident_mib},
+    setup::{Bench, now_ms},
+};
+use anyhow::{Result, ensure};
+use runtime::api::InstanceResult;
+use std::time::Duration;
+
+pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
+    let (start_cost, unit_cost) = bench.cost_of_one().await?;
+    let began = now_ms(&bench.clock);
+    let mut times = Vec::new();
+    while now_ms(&bench.clock) - began < args.seconds as f64 * 1000.0 {
+        let before = now_ms(&bench.clock);
+        let start = bench.start_of("three");
+        let (_, result) = bench.handle.start_and_wait(&bench.tenant, start, Duration::from_secs(10)).await?;
+        ensure!(matches!(result, InstanceResult::Completed(_)), "a workflow ended as {result:?}");
+        times.push(now_ms(&bench.clock) - before);
+    }
+    let seconds = (now_ms(&bench.clock) - began) / 1000.0;
+    times.sort_by(f64::total_cmp);
+    let p50_ms = percentile(&times, 0.5);
+    let per_second = times.len() as f64 / seconds;
+    let (resident, peak) = resident_mib();
+    Ok(Report {
+        workload: "w3",
+        store: args.store.clone(),
+        through: "in-process",
+        concurrency: 1,
+        seconds,
+        units: times.len() as u64,
+        per_second,
+        p50_ms,
+        p99_ms: percentile(&times, 0.99),
+        raw_limit_per_second: bench.raw_per_second,
+        raw_inserts_per_unit: bench.raw_per_second / per_second,
+        fsync_p50_ms: bench.fsync_micros / 1000.0,
+        p50_fsyncs: p50_ms * 1000.0 / bench.fsync_micros,
+        commits_per_unit: unit_cost.commits,
+        rows_per_unit: unit_cost.rows,
+        bytes_per_unit: unit_cost.bytes,
+        rows_per_start: start_cost.rows,
+        bytes_per_start: start_cost.bytes,
+        rows_per_step: (unit_cost.rows - start_cost.rows) / 3.0,
+        bytes_per_step: (unit_cost.bytes - start_cost.bytes) / 3.0,
+        stored: args.stored,
+        resident_mib: resident,
+        resident_peak_mib: peak,
+    })
+}
