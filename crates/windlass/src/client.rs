@@ -1,20 +1,16 @@
 //! Asks the API over HTTP. Every answer of 400 and more becomes a [`Failure`]; secrets never reach a trace.
 
-use crate::{
-    failure::{Exit, Failure},
-    out,
-};
+use crate::failure::{Exit, Failure};
 use futures_util::StreamExt;
 use reqwest::{Method, Url, header};
 use std::{error::Error, time::Duration};
+
+mod trace;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond what was asked to be waited for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most bytes of a body that a trace shows.
-const TRACED_BYTES_MAX: usize = 4096;
-
 /// A key. It has no `Debug` and no `Display`, so that it cannot be printed by accident.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) String);
@@ -151,7 +147,7 @@ impl Client {
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?.to_vec();
         if self.trace {
-            trace_body("<", &body);
+            trace::body("<", &body);
         }
         match status {
             ..=399 => Ok(Answer { status, body }),
@@ -198,19 +194,17 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, media_type).body(body.clone());
         }
         if self.trace {
-            trace_request(&ask, &url, self.key.as_ref());
+            trace::request(&ask, &url, self.key.as_ref());
         }
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         if self.trace {
-            trace_response(&response);
+            trace::response(&response);
         }
         Ok(response)
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        if error.is_builder()
-            || error.is_request() && !error.is_connect() && !error.is_timeout() && error.status().is_some()
-        {
+        if error.is_builder() {
             return Failure::usage(format!("the request cannot be made: {}", causes(error)));
         }
         let title = match error.is_timeout() {
@@ -257,69 +251,9 @@ fn causes(error: &dyn Error) -> String {
     text
 }
 
-fn trace_request(ask: &Ask, url: &Url, key: Option<&Secret>) {
-    out::note(&format!("> {} {url}", ask.method));
-    if let Some(Secret(key)) = key {
-        out::note(&format!("> authorization: Bearer {}", mask(key)));
-    }
-    for (name, value) in &ask.headers {
-        out::note(&format!("> {}: {}", name.to_lowercase(), mask(value)));
-    }
-    if let Some((media_type, body)) = &ask.body {
-        out::note(&format!("> content-type: {media_type}"));
-        trace_body(">", body);
-    }
-}
-
-fn trace_response(response: &reqwest::Response) {
-    out::note(&format!("< {}", response.status()));
-    for (name, value) in response.headers() {
-        out::note(&format!("< {name}: {}", mask(&String::from_utf8_lossy(value.as_bytes()))));
-    }
-}
-
-fn trace_body(mark: &str, body: &[u8]) {
-    let shown = &body[..body.len().min(TRACED_BYTES_MAX)];
-    let text = mask(&String::from_utf8_lossy(shown));
-    for line in text.lines() {
-        out::note(&format!("{mark} {line}"));
-    }
-    if shown.len() < body.len() {
-        out::note(&format!("{mark} … {} bytes in all", body.len()));
-    }
-}
-
-/// Hides the secret part of every key in a text: `wlk_<id>_****`.
-pub(crate) fn mask(text: &str) -> String {
-    let mut masked = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("wlk_") {
-        let (before, token) = rest.split_at(at);
-        masked.push_str(before);
-        let end =
-            token.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').unwrap_or(token.len());
-        let id_end = token[4..end].find('_').map_or(4, |id| 4 + id + 1);
-        masked.push_str(&token[..id_end]);
-        masked.push_str("****");
-        rest = &token[end..];
-    }
-    masked + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_are_masked_wherever_they_stand() {
-        assert_eq!(mask("Bearer wlk_ab12_deadbeef"), "Bearer wlk_ab12_****");
-        assert_eq!(
-            mask(r#"{"secret":"wlk_ab_cd","x":"wlk_ef_01"}"#),
-            r#"{"secret":"wlk_ab_****","x":"wlk_ef_****"}"#
-        );
-        assert_eq!(mask("wlk_nounderscore"), "wlk_****");
-        assert_eq!(mask("nothing here"), "nothing here");
-    }
 
     #[test]
     fn a_piece_of_a_path_stays_one_piece() {

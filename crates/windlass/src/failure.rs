@@ -172,8 +172,9 @@ impl Failure {
             return String::new();
         }
         let mut lines = vec![format!("error: {}", self.0.title)];
-        // A single flaw is usually the detail over again.
-        if !self.0.detail.is_empty() && (self.0.flaws.is_empty() || self.0.file.is_none()) {
+        // The detail often repeats the first flaw, which is about to be shown with its place.
+        let is_repeated = self.0.flaws.iter().any(|flaw| self.0.detail.contains(&flaw.message));
+        if !self.0.detail.is_empty() && !is_repeated {
             lines.push(format!("  {}", self.0.detail.trim_end().replace('\n', "\n  ")));
         }
         lines.extend(flaw_lines(&self.0.flaws, self.0.file.as_deref()));
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn problems_become_lines_with_places() {
         let body = br#"{"title":"The definition is not valid","code":"definition-invalid","status":422,
-            "detail":"one problem","errors":[{"pointer":"/do/0","message":"no such step","line":3,"column":7,
+            "detail":"the definition has one problem: no such step","errors":[{"pointer":"/do/0","message":"no such step","line":3,"column":7,
             "hint":"name one of: a, b"}],"request_id":"req_1"}"#;
         let failure = Failure::of_answer(422, body.to_vec()).in_file("flow.yaml");
         assert_eq!(failure.exit(), Exit::Failed);

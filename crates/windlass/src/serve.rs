@@ -18,7 +18,7 @@ const PLATFORM_TENANT: &str = "platform";
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:\n  \
     windlass serve --config windlass.toml\n  \
-    windlass serve --config windlass.toml --print-config\n  \
+    windlass serve --print-config > windlass.toml      a file to begin with: all values, at their defaults\n  \
     WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n\n\
     Every value of the file can be set by WINDLASS_SECTION_KEY; --print-config shows them all.\n\
     On an empty store a platform key is printed once. With it: `windlass tenant create`, `windlass key create`.")]

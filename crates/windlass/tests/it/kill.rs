@@ -1,4 +1,6 @@
 //! `kill -9` at random moments of 1,000 instances, three times: nothing acknowledged is lost, nothing is done twice.
+//!
+//! A moment is a number of starts or ends drawn at random, so that every run kills in the middle of other work.
 
 use crate::engine::{Engine, PATIENCE, POLL};
 use futures_util::{StreamExt, stream};
@@ -74,6 +76,22 @@ async fn nothing_is_lost_and_nothing_is_done_twice() {
     let stored = all_ids(&engine).await;
     let acknowledged: BTreeSet<String> = ids.into_values().collect();
     assert_eq!(stored, acknowledged, "one instance per start, repeated or not; {context}");
+}
+
+/// The same for a stop that was asked for in the middle of the work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graceful_stop_loses_nothing_either() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    engine.deploy(DOCUMENT).await;
+    let start = ["instance", "start", "several-steps", "--input", r#"{"n":7}"#, "--count", "300", "-o", "id"];
+    let ids = engine.cli(&start).await.ok();
+    let (status, _) = engine.terminate().await;
+    assert_eq!(status.code(), Some(0));
+    let engine = Engine::up(home.path()).await;
+    let checks = stream::iter(ids.lines()).map(|id| check(&engine, 7, id, "stopped gracefully"));
+    let checked = checks.buffer_unordered(REQUESTS_AT_ONCE).collect::<Vec<()>>().await;
+    assert_eq!(checked.len(), 300);
 }
 
 /// Starts every instance, asking again with the same idempotency key until it is acknowledged.
