@@ -128,7 +128,8 @@ mod tests {
             if command.get_subcommands().next().is_some() {
                 command.get_subcommands().for_each(|inner| check(inner, &path));
             } else if !command.is_hide_set() && command.get_name() != "version" {
-                let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+                let help = command.get_after_long_help().or(command.get_after_help());
+                let help = help.map(ToString::to_string).unwrap_or_default();
                 assert!(help.contains("Examples:"), "{path} has no example");
             }
         }
