@@ -96,6 +96,14 @@ impl Data {
         }
     }
 
+    /// The value as it stands in a text: texts as they are, everything else as JSON.
+    pub fn to_text(&self) -> String {
+        match self.as_str() {
+            Some(text) => text.to_owned(),
+            None => String::from_utf8_lossy(&self.to_bytes()).into_owned(),
+        }
+    }
+
     pub fn as_i64(&self) -> Option<i64> {
         match &self.0 {
             Val::Num(Num::Float(f)) if f.fract() == 0.0 && f.abs() < 9.0e15 => Some(*f as i64),

@@ -1,6 +1,6 @@
 //! Call steps: what is handed to a worker, an endpoint or a person.
 
-use super::{Turn, eval::Stop};
+use super::{Turn, body::kind_of, eval::Stop};
 use crate::{
     command::{Call, Effect, HttpRequest, Task},
     data::Data,
@@ -68,6 +68,9 @@ impl Turn<'_> {
         for (name, value) in &http.query {
             query.push(format!("{}={}", escape(name), escape(&self.text(branch, value, input)?)));
         }
+        for (name, value) in self.object_of(branch, http.query_from, input)? {
+            query.push(format!("{}={}", escape(&name), escape(&value.to_text())));
+        }
         if !query.is_empty() {
             url.push(if url.contains('?') { '&' } else { '?' });
             url.push_str(&query.join("&"));
@@ -75,6 +78,9 @@ impl Turn<'_> {
         let mut headers = Vec::new();
         for (name, value) in &http.headers {
             headers.push((name.clone(), self.text(branch, value, input)?));
+        }
+        for (name, value) in self.object_of(branch, http.headers_from, input)? {
+            headers.push((name, value.to_text()));
         }
         match &http.authentication {
             None => {}
@@ -104,6 +110,22 @@ impl Turn<'_> {
             redirect: http.redirect,
         };
         Ok(Data::from_json(serde_json::to_value(request).expect("a request is plain JSON")))
+    }
+
+    /// The entries of an object that an expression yields; none without an expression.
+    fn object_of(
+        &mut self,
+        branch: u32,
+        from: Option<ir::ExprId>,
+        input: &Data,
+    ) -> Result<Vec<(String, Data)>, Stop> {
+        let Some(id) = from else { return Ok(Vec::new()) };
+        let value = self.eval(branch, id, input)?;
+        value.entries().ok_or_else(|| {
+            let detail =
+                format!("headers and query must be an object, the expression yielded {}", kind_of(&value));
+            Stop::Fault(Fault::new(Kind::Expression, detail))
+        })
     }
 
     /// Makes a task for a person; the answer is the step's output.
@@ -158,10 +180,8 @@ fn expand(template: &str, input: &Data) -> String {
         let Some(close) = rest[open..].find('}').map(|offset| open + offset) else { break };
         text.push_str(&rest[..open]);
         let value = input.get(&rest[open + 1..close]).unwrap_or_default();
-        match (value.as_str(), value.is_null()) {
-            (Some(plain), _) => text.push_str(&escape(plain)),
-            (None, true) => {}
-            (None, false) => text.push_str(&escape(&String::from_utf8_lossy(&value.to_bytes()))),
+        if !value.is_null() {
+            text.push_str(&escape(&value.to_text()));
         }
         rest = &rest[close + 1..];
     }

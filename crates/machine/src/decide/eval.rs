@@ -86,11 +86,7 @@ impl Turn<'_> {
 
     /// A template that must yield a text.
     pub(super) fn text(&mut self, branch: u32, template: &Template, dot: &Data) -> Result<String, Stop> {
-        let value = self.template(branch, template, dot)?;
-        match value.as_str() {
-            Some(text) => Ok(text.to_owned()),
-            None => Ok(String::from_utf8_lossy(&value.to_bytes()).into_owned()),
-        }
+        self.template(branch, template, dot).map(|value| value.to_text())
     }
 
     /// The length of `delay`; an expression may yield an ISO 8601 text or a duration object.

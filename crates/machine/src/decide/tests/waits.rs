@@ -210,3 +210,20 @@ fn http_calls_carry_method_address_and_body() {
     assert_eq!(request.get("method").unwrap().as_str(), Some("POST"));
     assert_eq!(request.get("body"), Some(data(r#"{"n":"a b"}"#)));
 }
+
+#[test]
+fn http_headers_and_query_may_come_from_an_expression() {
+    let body = r"
+        do:
+        - h:
+            call: http
+            with:
+              method: get
+              endpoint: https://api.test/
+              query: '${ .query }'
+              headers: '${ .headers }'";
+    let run = bench(body).start(r#"{"query":{"n":1},"headers":{"x-b":"2"}}"#);
+    let request = run.calls[0].input.clone();
+    assert_eq!(request.get("url").unwrap().as_str(), Some("https://api.test/?n=1"));
+    assert_eq!(request.get("headers"), Some(data(r#"[["x-b","2"]]"#)));
+}

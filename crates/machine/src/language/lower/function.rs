@@ -16,6 +16,8 @@ use crate::{
 /// How deep functions may call each other.
 const FUNCTION_DEPTH_MAX: usize = 16;
 /// The function that asks a person.
+/// Functions of the `default` catalog that the engine itself gives; no worker may stand in for them.
+const RESERVED: [&str; 4] = ["map", "saga", "child", "signal-token"];
 const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
 
 impl<'t> Lowering<'t, '_> {
@@ -70,6 +72,9 @@ impl<'t> Lowering<'t, '_> {
             (name, _) if name == HUMAN_TASK.0 => {
                 let what = format!("`human-task` {version} (only {})", HUMAN_TASK.1);
                 return self.unsupported(at.place(), &what);
+            }
+            (name, _) if RESERVED.contains(&name) => {
+                return self.unsupported(at.place(), &format!("the function `{name}`"));
             }
             (name, _) => Call::Worker { name: name.to_owned(), with },
         };
