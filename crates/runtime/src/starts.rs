@@ -153,11 +153,22 @@ impl Begun<'_> {
     async fn settle(&self, commit: Commit) -> Result<Outcome, store::Error> {
         let engine = self.engine;
         let mut patience = Span::from_millis(5);
+        let mut unsure = false;
         loop {
             let unknown = match engine.committer.commit(commit.clone()).await {
                 Err(store::Error::Unknown(detail)) => detail,
+                // What is in the way may be this very start, from a try whose answer got lost.
+                Ok(Outcome::Conflict(conflict)) if unsure => {
+                    let there = engine.store.instance(&self.subject.tenant, self.subject.instance).await?;
+                    return Ok(if there.is_some() {
+                        Outcome::Committed
+                    } else {
+                        Outcome::Conflict(conflict)
+                    });
+                }
                 other => return other,
             };
+            unsure = true;
             loop {
                 match engine.store.instance(&self.subject.tenant, self.subject.instance).await {
                     Ok(Some(_)) => return Ok(Outcome::Committed),
@@ -303,23 +314,29 @@ async fn commit_signal(engine: &Arc<Engine>, tenant: &TenantId, row: SignalRow) 
     };
     let writes = vec![Write::ClaimKey(record), Write::Signal(row.clone())];
     let mut patience = Span::from_millis(5);
+    let mut unsure = false;
     loop {
         let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
         match engine.committer.commit(commit).await {
             Ok(Outcome::Committed) => break,
+            // The record in the way may be this node's own, from a try whose answer got lost: deliver it then.
+            Ok(Outcome::Conflict(_)) if unsure => break,
             Ok(Outcome::Conflict(_)) => return Ok(()),
             Ok(Outcome::Rejected(detail)) => {
                 return Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] });
             }
-            Err(store::Error::Unknown(_)) => match engine.store.inbox(tenant, &scope, &key).await {
-                Ok(Some(_)) => break,
-                Ok(None) => {}
-                Err(error) if engine.is_stopping() => return Err(refusal::of_store(error)),
-                Err(_) => {
-                    engine.clock.sleep_until(engine.now().after(patience)).await;
-                    patience = Span((patience.0 * 2).min(1_000_000));
+            Err(store::Error::Unknown(_)) => {
+                unsure = true;
+                match engine.store.inbox(tenant, &scope, &key).await {
+                    Ok(Some(_)) => break,
+                    Ok(None) => {}
+                    Err(error) if engine.is_stopping() => return Err(refusal::of_store(error)),
+                    Err(_) => {
+                        engine.clock.sleep_until(engine.now().after(patience)).await;
+                        patience = Span((patience.0 * 2).min(1_000_000));
+                    }
                 }
-            },
+            }
             Err(error) => return Err(refusal::of_store(error)),
         }
     }
