@@ -1,11 +1,10 @@
-//! The call pump: bounded queues per tenant, served in turn, handed to workers or endpoints.
-//!
-//! Room for a call is reserved before its row is written (born claimed) or claimed, and freed when the call is off
-//! this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
+//! The call pump: takes calls from their lanes and hands them to workers or endpoints.
 
 use crate::{
     dead_letters::{self, Reason},
     engine::Engine,
+    held::Hold,
+    lanes::Item,
     slots,
     turn::{Source, Work},
 };
@@ -17,159 +16,12 @@ use machine::{
     id,
     time::Span,
 };
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use store::{Commit, Write, rows::CallRow};
 use worker::{Class, Context, Declaration, Failure, Outcome};
 
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
-
-pub(crate) struct CallQueue {
-    shared: Arc<Shared>,
-    workers: BTreeMap<String, Declaration>,
-}
-
-struct Shared {
-    lanes: Mutex<Lanes>,
-    per_tenant_max: usize,
-    in_flight_max: usize,
-    finished: tokio::sync::Notify,
-}
-
-#[derive(Default)]
-struct Lanes {
-    tenants: BTreeMap<TenantId, Lane>,
-    /// Tenants with something queued, in the order they are served.
-    ring: VecDeque<TenantId>,
-    in_flight: usize,
-    busy: BTreeMap<String, usize>,
-}
-
-#[derive(Default)]
-struct Lane {
-    reserved: usize,
-    queued: BTreeMap<String, VecDeque<Item>>,
-}
-
-struct Item {
-    tenant: TenantId,
-    row: CallRow,
-    reservation: Reservation,
-}
-
-/// Room for one call of a tenant; free again when dropped.
-pub(crate) struct Reservation {
-    shared: Arc<Shared>,
-    tenant: TenantId,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if let Some(lane) = self.shared.lanes.lock().tenants.get_mut(&self.tenant) {
-            lane.reserved -= 1;
-        }
-    }
-}
-
-impl CallQueue {
-    pub(crate) fn new(per_tenant_max: usize, in_flight_max: usize, workers: Vec<Declaration>) -> CallQueue {
-        CallQueue {
-            shared: Arc::new(Shared {
-                lanes: Mutex::default(),
-                per_tenant_max,
-                in_flight_max,
-                finished: tokio::sync::Notify::new(),
-            }),
-            workers: workers.into_iter().map(|worker| (worker.name.clone(), worker)).collect(),
-        }
-    }
-
-    /// Room for one more call of the tenant, if there is any.
-    pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation> {
-        let mut lanes = self.shared.lanes.lock();
-        let lane = lanes.tenants.entry(tenant.clone()).or_default();
-        if lane.reserved >= self.shared.per_tenant_max {
-            return None;
-        }
-        lane.reserved += 1;
-        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone() })
-    }
-
-    /// Queues a call whose row is durable and owned by this node.
-    pub(crate) fn push(&self, tenant: TenantId, row: CallRow, reservation: Reservation) {
-        let mut lanes = self.shared.lanes.lock();
-        let lane = lanes.tenants.entry(tenant.clone()).or_default();
-        let idle = lane.queued.is_empty();
-        lane.queued.entry(row.target.clone()).or_default().push_back(Item {
-            tenant: tenant.clone(),
-            row,
-            reservation,
-        });
-        if idle {
-            lanes.ring.push_back(tenant);
-        }
-    }
-
-    /// The next call that may run now: tenants in turn, workers within their caps.
-    fn next(&self) -> Option<Item> {
-        let mut lanes = self.shared.lanes.lock();
-        if lanes.in_flight >= self.shared.in_flight_max {
-            return None;
-        }
-        let lanes = &mut *lanes;
-        for _ in 0..lanes.ring.len() {
-            let tenant = lanes.ring.pop_front()?;
-            let lane = lanes.tenants.get_mut(&tenant)?;
-            let free = |target: &String| {
-                let cap = self.workers.get(target).map_or(usize::MAX, |worker| worker.concurrency_max);
-                lanes.busy.get(target).copied().unwrap_or(0) < cap
-            };
-            let target = lane.queued.keys().find(|target| free(target)).cloned();
-            let item = target.as_ref().and_then(|target| {
-                let queue = lane.queued.get_mut(target)?;
-                let item = queue.pop_front();
-                if queue.is_empty() {
-                    lane.queued.remove(target);
-                }
-                item
-            });
-            if !lane.queued.is_empty() {
-                lanes.ring.push_back(tenant);
-            }
-            if let (Some(item), Some(target)) = (item, target) {
-                lanes.in_flight += 1;
-                *lanes.busy.entry(target).or_default() += 1;
-                return Some(item);
-            }
-        }
-        None
-    }
-
-    /// Waits until no call is being handled; `false` if that takes longer than `limit`.
-    pub(crate) async fn idle(&self, limit: Duration) -> bool {
-        let quiet = async {
-            while self.shared.lanes.lock().in_flight > 0 {
-                self.shared.finished.notified().await;
-            }
-        };
-        tokio::time::timeout(limit, quiet).await.is_ok()
-    }
-
-    fn done(&self, target: &str) {
-        self.shared.finished.notify_one();
-        let mut lanes = self.shared.lanes.lock();
-        lanes.in_flight -= 1;
-        if let Some(busy) = lanes.busy.get_mut(target) {
-            *busy -= 1;
-        }
-    }
-}
 
 /// Hands out every call that may run now.
 pub(crate) fn pump(engine: &Arc<Engine>) {
@@ -179,9 +31,9 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
     while let Some(item) = engine.calls.next() {
         let engine_of_call = engine.clone();
         engine.tasks.spawn(async move {
-            let target = item.row.target.clone();
+            let (tenant, target) = (item.tenant.clone(), item.row.target.clone());
             handle(&engine_of_call, item).await;
-            engine_of_call.calls.done(&target);
+            engine_of_call.calls.done(&tenant, &target);
             pump(&engine_of_call);
         });
     }
@@ -203,18 +55,18 @@ pub(crate) enum Attempted {
 }
 
 async fn handle(engine: &Arc<Engine>, item: Item) {
-    let Item { tenant, row, reservation } = item;
+    let Item { tenant, row, reservation, hold } = item;
     let began = engine.clock.steady_micros();
     let call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
         Err(error) => {
-            let work = work(&tenant, &row, Command::Pause, false);
+            let work = work(&tenant, &row, Command::Pause, false, hold);
             return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
         }
     };
     let attempted = match row.target.as_str() {
         "http" => engine.http.call(&call).await,
-        name => match engine.calls.workers.get(name) {
+        name => match engine.calls.worker(name) {
             Some(worker) => run_worker(engine, worker, &tenant, &row, &call).await,
             None => Attempted::Again {
                 after: NO_WORKER_WAIT,
@@ -234,21 +86,22 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     match attempted {
         Attempted::Done(result) => {
             let command = Command::CallDone { token: row.token, result };
-            slots::submit(engine, work(&tenant, &row, command, false));
+            slots::submit(engine, work(&tenant, &row, command, false, hold));
         }
         Attempted::Failed { fault, exhausted } => {
             let command = Command::CallFailed { token: row.token, fault };
-            slots::submit(engine, work(&tenant, &row, command, exhausted));
+            slots::submit(engine, work(&tenant, &row, command, exhausted, hold));
         }
         Attempted::Again { after, attempt, failure } => {
             drop(reservation);
             engine.slots.forget(&(tenant.clone(), row.instance));
             try_again(engine, &tenant, &row, after, attempt, failure).await;
+            drop(hold);
         }
     }
 }
 
-fn work(tenant: &TenantId, row: &CallRow, command: Command, exhausted: bool) -> Work {
+fn work(tenant: &TenantId, row: &CallRow, command: Command, exhausted: bool, hold: Hold) -> Work {
     Work {
         tenant: tenant.clone(),
         instance: row.instance,
@@ -258,6 +111,7 @@ fn work(tenant: &TenantId, row: &CallRow, command: Command, exhausted: bool) -> 
         also: vec![],
         reply: None,
         permit: None,
+        hold: Some(hold),
     }
 }
 

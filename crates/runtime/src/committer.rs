@@ -29,7 +29,7 @@ impl Committer {
     pub(crate) fn start(tasks: &Arc<Tasks>, pipeline: Pipeline) -> Committer {
         let (queue, commits) = mpsc::channel(pipeline.commits_queued_max);
         let in_batches = tasks.clone();
-        tasks.spawn(async move { drive(pipeline, commits, in_batches).await });
+        tasks.spawn_pump(async move { drive(pipeline, commits, in_batches).await });
         Committer { queue }
     }
 

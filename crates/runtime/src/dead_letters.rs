@@ -187,6 +187,7 @@ pub(crate) async fn replay(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) ->
             also: vec![],
             reply: None,
             permit: None,
+            hold: None,
         };
         return match turn::ask(engine, work).await {
             Ok(_) => Ok(()),

@@ -1,13 +1,14 @@
 //! What one node is made of; shared by its pumps, turns and handles.
 
 use crate::{
-    calls::CallQueue,
     clock::{Clock, Entropy},
     committer::Committer,
     definitions::Definitions,
     finder::Wake,
+    held::Held,
     http::HttpCaller,
     hub::Hub,
+    lanes::CallQueue,
     metrics::Metrics,
     options::Options,
     slots::Slots,
@@ -49,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) committer: Committer,
     pub(crate) definitions: Definitions,
     pub(crate) slots: Slots,
+    pub(crate) held: Held,
     pub(crate) calls: CallQueue,
     pub(crate) http: HttpCaller,
     pub(crate) wake: Wake,

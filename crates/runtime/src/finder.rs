@@ -119,7 +119,8 @@ async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, stor
         match engine.calls.reserve(&tenant) {
             Some(reservation) => {
                 found += 1;
-                engine.calls.push(tenant, row, reservation);
+                let hold = engine.held.hold(&tenant, row.key());
+                engine.calls.push(tenant, row, reservation, hold);
             }
             None => unclaimed.push((tenant, row)),
         }
@@ -148,6 +149,7 @@ async fn put_back(engine: &Arc<Engine>, calls: Vec<(machine::TenantId, store::ro
 async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &Arc<Semaphore>) {
     let Claimed { tenant, row } = claimed;
     let permit = room.clone().acquire_owned().await.ok();
+    let hold = Some(engine.held.hold(&tenant, row.key()));
     let work = Work {
         tenant,
         instance: row.instance,
@@ -157,6 +159,7 @@ async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &
         also: vec![],
         reply: None,
         permit,
+        hold,
     };
     slots::submit(engine, work);
 }
@@ -169,6 +172,7 @@ pub(crate) async fn deliver_signal(
 ) {
     let Claimed { tenant, row } = claimed;
     let command = read_envelope(&row.envelope);
+    let hold = Some(engine.held.hold(&tenant, row.key()));
     let work = Work {
         tenant,
         instance: row.instance,
@@ -178,6 +182,7 @@ pub(crate) async fn deliver_signal(
         also: vec![],
         reply: None,
         permit,
+        hold,
     };
     match command {
         Ok(_) => slots::submit(engine, work),

@@ -179,6 +179,7 @@ impl Handle {
             also: vec![],
             reply: None,
             permit: None,
+            hold: None,
         };
         let turned = turn::ask(&self.engine, work).await?;
         if turned.changed || turned.status == wanted {

@@ -2,14 +2,15 @@
 
 use crate::{
     Handle,
-    calls::CallQueue,
     clock::{Clock, Dice, Entropy, SystemClock},
     committer::{Committer, Pipeline},
     definitions::Definitions,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
+    held::Held,
     http::HttpCaller,
     hub::Hub,
+    lanes::CallQueue,
     metrics::Metrics,
     options::Options,
     outbox::{self, NoBus, Publish},
@@ -87,6 +88,7 @@ impl Node {
             committer: Committer::start(&tasks, pipeline),
             definitions: Definitions::new(store.clone()),
             slots: Slots::new(),
+            held: Held::default(),
             calls: CallQueue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, workers),
             http: HttpCaller::new(&options),
             wake: Wake::new(),
@@ -101,9 +103,10 @@ impl Node {
             tasks,
         });
         let tasks = &engine.tasks;
+        // A stop waits for the finder, so that it claims nothing after the node has left.
         tasks.spawn(finder::run(engine.clone()));
-        tasks.spawn(outbox::run(engine.clone(), bus));
-        tasks.spawn(keep_lease(engine.clone(), sole));
+        tasks.spawn_pump(outbox::run(engine.clone(), bus));
+        tasks.spawn_pump(keep_lease(engine.clone(), sole));
         Ok(Node { engine })
     }
 
@@ -119,7 +122,7 @@ impl Node {
     pub async fn stop(self) {
         self.engine.tasks.stopping.cancel();
         let grace = Duration::from_micros(self.engine.options.stop_grace.0.max(0) as u64);
-        let drained = self.engine.calls.idle(grace).await;
+        let drained = tokio::time::timeout(grace, self.engine.tasks.idle()).await.is_ok();
         if !drained {
             tracing::warn!("work in flight did not finish in time; it will be done again elsewhere");
         }

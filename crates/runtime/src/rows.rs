@@ -1,6 +1,6 @@
 //! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
 
-use crate::{calls::Reservation, engine::Engine, slots, turn};
+use crate::{engine::Engine, lanes::Reservation, slots, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -30,6 +30,8 @@ pub(crate) struct Born {
     pub(crate) state_json: Vec<u8>,
     calls: Vec<(CallRow, Reservation)>,
     continues: Vec<SignalRow>,
+    /// Tokens of calls that are no longer wanted.
+    dropped: Vec<u64>,
     tasks: Vec<(Uuid, &'static str, i64)>,
     /// Due time of the earliest timer.
     timer: Option<Time>,
@@ -111,8 +113,18 @@ impl Change<'_> {
                     created_at: self.now,
                 }));
             }
-            Effect::DropCall { token } => writes.push(Write::DropCall { instance, token: *token }),
-            Effect::DropTimer { token } => writes.push(Write::DropTimer { instance, token: *token }),
+            Effect::DropCall { token } => {
+                if !unborn(writes, |write| matches!(write, Write::Call(row) if row.token == *token)) {
+                    writes.push(Write::DropCall { instance, token: *token });
+                    born.dropped.push(*token);
+                }
+                born.calls.retain(|(row, _)| row.token != *token);
+            }
+            Effect::DropTimer { token } => {
+                if !unborn(writes, |write| matches!(write, Write::Timer(row) if row.token == *token)) {
+                    writes.push(Write::DropTimer { instance, token: *token });
+                }
+            }
             Effect::CancelTask { token } => self.cancel_task(*token, writes, born).await?,
         }
         Ok(())
@@ -179,6 +191,11 @@ impl Change<'_> {
         born: &mut Born,
     ) -> Result<(), store::Error> {
         let task_id = id::derive(self.subject.instance, token);
+        if unborn(writes, |write| matches!(write, Write::CreateTask(row) if row.id == task_id)) {
+            unborn(writes, |write| matches!(write, Write::TaskEvent(row) if row.task == task_id));
+            born.tasks.retain(|(id, ..)| *id != task_id);
+            return Ok(());
+        }
         let Some(mut task) = self.engine.store.task(&self.subject.tenant, task_id).await? else {
             return Ok(());
         };
@@ -300,15 +317,29 @@ impl Change<'_> {
 }
 
 impl Born {
+    /// True if this node will be back at the instance in a moment.
+    pub(crate) fn brings_back(&self) -> bool {
+        !(self.calls.is_empty() && self.continues.is_empty())
+    }
+
     /// The commit is durable: this node's own rows go to their pumps without a claim.
-    pub(crate) fn dispatch(self, engine: &Arc<Engine>, tenant: &TenantId) {
+    pub(crate) fn dispatch(self, engine: &Arc<Engine>, subject: &Subject) {
+        let Subject { tenant, instance } = subject;
+        let instance = *instance;
         let now = engine.now();
+        for token in self.dropped {
+            engine.held.drop_row(tenant, QueueKey::Call { instance, token });
+        }
         for (row, reservation) in self.calls {
-            engine.calls.push(tenant.clone(), row, reservation);
+            let hold = engine.held.hold(tenant, row.key());
+            engine.calls.push(tenant.clone(), row, reservation, hold);
         }
         crate::calls::pump(engine);
-        for row in self.continues {
+        // A stop gives them back: an instance that yields again and again must not hold it up.
+        let continues = if engine.is_stopping() { vec![] } else { self.continues };
+        for row in continues {
             let token = continue_token(&row);
+            let hold = Some(engine.held.hold(tenant, row.key()));
             slots::submit(
                 engine,
                 turn::Work {
@@ -320,6 +351,7 @@ impl Born {
                     also: vec![],
                     reply: None,
                     permit: None,
+                    hold,
                 },
             );
         }
@@ -355,6 +387,17 @@ impl Born {
             crate::dead_letters::commit_patiently(engine, tenant, writes).await;
         }
         engine.wake.at(visible_at);
+    }
+}
+
+/// Takes back a write of this very decision: what is made and dropped in one go never happened.
+fn unborn(writes: &mut Vec<Write>, which: impl Fn(&Write) -> bool) -> bool {
+    match writes.iter().rposition(which) {
+        Some(position) => {
+            writes.remove(position);
+            true
+        }
+        None => false,
     }
 }
 

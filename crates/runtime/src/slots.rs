@@ -1,17 +1,21 @@
 //! One line per instance: turns of the same instance run one after the other on this node.
 //!
-//! A slot also keeps the state its last turn made while calls of the instance are in flight, so that the next turn
+//! A slot also keeps the state its last turn made while this node holds calls of the instance, so that the next turn
 //! needs no load. Instances that wait for time, people or events leave nothing in memory.
 //! Correctness never rests on this: every commit checks the stored version.
 
 use crate::{engine::Engine, turn};
-use machine::{Program, State, TenantId};
+use machine::{Program, State, TenantId, id, state::WaitKind};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
+use store::rows::QueueKey;
 use uuid::Uuid;
 
 pub(crate) type Key = (TenantId, Uuid);
@@ -33,13 +37,17 @@ struct Slot {
 
 const SHARDS: usize = 16;
 
+/// States kept in memory at most; beyond it the next turn of an instance loads its state.
+const KEPT_MAX: usize = 100_000;
+
 pub(crate) struct Slots {
     shards: Vec<Mutex<HashMap<Key, Slot>>>,
+    kept: AtomicUsize,
 }
 
 impl Slots {
     pub(crate) fn new() -> Slots {
-        Slots { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect() }
+        Slots { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect(), kept: AtomicUsize::new(0) }
     }
 
     fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Slot>> {
@@ -51,20 +59,35 @@ impl Slots {
     /// Forgets the state of an instance that will not be back soon.
     pub(crate) fn forget(&self, key: &Key) {
         let mut shard = self.shard(key).lock();
-        if shard.get(key).is_some_and(|slot| !slot.busy) {
-            shard.remove(key);
+        if shard.get(key).is_some_and(|slot| !slot.busy)
+            && let Some(mut slot) = shard.remove(key)
+        {
+            self.take(&mut slot);
         }
     }
 
     /// Remembers what a start made, so that its first result needs no load.
     pub(crate) fn keep(&self, key: Key, cached: Cached) {
-        if worth_keeping(&cached) {
-            let mut shard = self.shard(&key).lock();
-            let slot = shard.entry(key).or_default();
-            if !slot.busy {
-                slot.cached = Some(cached);
-            }
+        let mut shard = self.shard(&key).lock();
+        if let Entry::Vacant(slot) = shard.entry(key)
+            && self.has_room()
+        {
+            slot.insert(Slot { cached: Some(cached), ..Slot::default() });
         }
+    }
+
+    fn take(&self, slot: &mut Slot) -> Option<Cached> {
+        let cached = slot.cached.take();
+        if cached.is_some() {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+        cached
+    }
+
+    /// Counts one more kept state, if there is room for it.
+    fn has_room(&self) -> bool {
+        let room = |kept: usize| (kept < KEPT_MAX).then_some(kept + 1);
+        self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
     }
 }
 
@@ -79,7 +102,7 @@ pub(crate) fn submit(engine: &Arc<Engine>, work: turn::Work) {
             return;
         }
         slot.busy = true;
-        slot.cached.take()
+        engine.slots.take(slot)
     };
     let driver = engine.clone();
     engine.tasks.spawn(async move { drive(driver, key, work, cached).await });
@@ -94,7 +117,8 @@ async fn drive(engine: Arc<Engine>, key: Key, first: turn::Work, mut cached: Opt
         match slot.get_mut().queue.pop_front() {
             Some(next) => work = next,
             None => {
-                match cached.filter(worth_keeping) {
+                let keep = |cached: &Cached| will_be_back(&engine, &key, cached) && engine.slots.has_room();
+                match cached.filter(keep) {
                     Some(cached) => *slot.get_mut() = Slot { cached: Some(cached), ..Slot::default() },
                     None => drop(slot.remove()),
                 }
@@ -104,9 +128,15 @@ async fn drive(engine: Arc<Engine>, key: Key, first: turn::Work, mut cached: Opt
     }
 }
 
-/// Only an instance that will be back in a moment is kept in memory.
-fn worth_keeping(cached: &Cached) -> bool {
-    use machine::state::WaitKind::{Call, Continue};
-    !cached.state.status.is_ended()
-        && cached.state.waits.iter().any(|wait| matches!(wait.kind, Call | Continue))
+/// Only an instance that will be back in a moment is kept in memory: this node holds one of its calls, or what
+/// continues it.
+fn will_be_back(engine: &Engine, (tenant, instance): &Key, cached: &Cached) -> bool {
+    let instance = *instance;
+    cached.state.waits.iter().any(|wait| match wait.kind {
+        WaitKind::Call => engine.held.has(tenant, QueueKey::Call { instance, token: wait.token }),
+        WaitKind::Continue => {
+            engine.held.has(tenant, QueueKey::Signal { id: id::derive(instance, wait.token) })
+        }
+        _ => false,
+    })
 }

@@ -142,10 +142,13 @@ impl Begun<'_> {
         Metrics::add(&engine.metrics.instances_started);
         let Subject { tenant, instance } = self.subject;
         turn::after(engine, self.subject, &self.decision.state, 1, self.now);
-        let cached =
-            Cached { version: 1, state: Arc::new(self.decision.state), program: self.program.clone() };
-        engine.slots.keep((tenant.clone(), *instance), cached);
-        born.dispatch(engine, tenant);
+        if born.brings_back() {
+            let state = Arc::new(self.decision.state);
+            engine
+                .slots
+                .keep((tenant.clone(), *instance), Cached { version: 1, state, program: self.program });
+        }
+        born.dispatch(engine, self.subject);
         Ok(Started { id: *instance, replayed: false })
     }
 

@@ -166,6 +166,7 @@ async fn complete(
         also: vec![event(after, "completed", actor)],
         reply: None,
         permit: None,
+        hold: None,
     };
     match turn::ask(engine, work).await {
         Ok(turned) if turned.changed => Ok(true),

@@ -5,6 +5,7 @@ use crate::{
     dead_letters::{self, Reason},
     definitions::Missing,
     engine::Engine,
+    held::Hold,
     metrics::Metrics,
     refusal, rows,
     slots::{self, Cached},
@@ -34,6 +35,9 @@ pub(crate) struct Work {
     /// Held (never read) while the work is in flight, so that claims stay within their bound.
     #[allow(dead_code)]
     pub(crate) permit: Option<tokio::sync::OwnedSemaphorePermit>,
+    /// Held (never read) while the row that caused the work is in memory.
+    #[allow(dead_code)]
+    pub(crate) hold: Option<Hold>,
 }
 
 /// Where work came from: decides what happens when it cannot be done.
@@ -214,7 +218,7 @@ async fn attempt(
     let turned = Turned { changed: true, status: state.status_word(), version };
     after(engine, &subject, &state, version, now);
     let kept = Cached { version, state: Arc::new(state), program: current.program };
-    born.dispatch(engine, &work.tenant);
+    born.dispatch(engine, &subject);
     Ok((turned, Some(kept)))
 }
 

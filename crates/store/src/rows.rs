@@ -127,6 +127,32 @@ pub struct CallRow {
     pub owner: Option<Uuid>,
 }
 
+/// Names a row of one of the queues, inside its tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QueueKey {
+    Signal { id: Uuid },
+    Timer { instance: Uuid, token: u64 },
+    Call { instance: Uuid, token: u64 },
+}
+
+impl SignalRow {
+    pub fn key(&self) -> QueueKey {
+        QueueKey::Signal { id: self.id }
+    }
+}
+
+impl TimerRow {
+    pub fn key(&self) -> QueueKey {
+        QueueKey::Timer { instance: self.instance, token: self.token }
+    }
+}
+
+impl CallRow {
+    pub fn key(&self) -> QueueKey {
+        QueueKey::Call { instance: self.instance, token: self.token }
+    }
+}
+
 /// A claimed row with the tenant it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claimed<T> {

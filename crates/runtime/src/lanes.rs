@@ -1,0 +1,268 @@
+//! The calls this node has taken on: one bounded lane per tenant, lanes served in turn, and in a lane its targets in
+//! turn.
+//!
+//! Room for a call is reserved before its row is written (born claimed) or claimed, and freed when the call is off
+//! this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
+
+use crate::held::Hold;
+use machine::TenantId;
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+use store::rows::CallRow;
+use worker::Declaration;
+
+pub(crate) struct CallQueue {
+    shared: Arc<Shared>,
+    workers: BTreeMap<String, Declaration>,
+}
+
+struct Shared {
+    lanes: Mutex<Lanes>,
+    per_tenant_max: usize,
+    in_flight_max: usize,
+}
+
+#[derive(Default)]
+struct Lanes {
+    tenants: BTreeMap<TenantId, Lane>,
+    /// Tenants with something queued, in the order they are served.
+    ring: VecDeque<TenantId>,
+    in_flight: usize,
+    /// Calls being handled, by target.
+    busy: BTreeMap<String, usize>,
+}
+
+#[derive(Default)]
+struct Lane {
+    reserved: usize,
+    in_flight: usize,
+    /// By target, oldest first.
+    queued: BTreeMap<String, VecDeque<Item>>,
+    /// Targets with something queued, in the order they are served.
+    ring: VecDeque<String>,
+}
+
+/// One call in memory.
+pub(crate) struct Item {
+    pub(crate) tenant: TenantId,
+    pub(crate) row: CallRow,
+    pub(crate) reservation: Reservation,
+    pub(crate) hold: Hold,
+}
+
+/// Room for one call of a tenant; free again when dropped.
+pub(crate) struct Reservation {
+    shared: Arc<Shared>,
+    tenant: TenantId,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut lanes = self.shared.lanes.lock();
+        if let Some(lane) = lanes.tenants.get_mut(&self.tenant) {
+            lane.reserved -= 1;
+        }
+        lanes.tidy(&self.tenant);
+    }
+}
+
+impl CallQueue {
+    pub(crate) fn new(per_tenant_max: usize, in_flight_max: usize, workers: Vec<Declaration>) -> CallQueue {
+        CallQueue {
+            shared: Arc::new(Shared { lanes: Mutex::default(), per_tenant_max, in_flight_max }),
+            workers: workers.into_iter().map(|worker| (worker.name.clone(), worker)).collect(),
+        }
+    }
+
+    pub(crate) fn worker(&self, name: &str) -> Option<&Declaration> {
+        self.workers.get(name)
+    }
+
+    /// Room for one more call of the tenant, if there is any.
+    pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation> {
+        let mut lanes = self.shared.lanes.lock();
+        let lane = lanes.tenants.entry(tenant.clone()).or_default();
+        if lane.reserved >= self.shared.per_tenant_max {
+            return None;
+        }
+        lane.reserved += 1;
+        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone() })
+    }
+
+    /// Queues a call whose row is durable and owned by this node.
+    pub(crate) fn push(&self, tenant: TenantId, row: CallRow, reservation: Reservation, hold: Hold) {
+        let mut lanes = self.shared.lanes.lock();
+        let lane = lanes.tenants.entry(tenant.clone()).or_default();
+        let idle = lane.queued.is_empty();
+        let target = row.target.clone();
+        let item = Item { tenant: tenant.clone(), row, reservation, hold };
+        match lane.queued.get_mut(&target) {
+            Some(queue) => queue.push_back(item),
+            None => {
+                lane.ring.push_back(target.clone());
+                lane.queued.insert(target, VecDeque::from([item]));
+            }
+        }
+        if idle {
+            lanes.ring.push_back(tenant);
+        }
+    }
+
+    /// The next call that may be handled now: tenants in turn, workers within their caps. Calls dropped since they
+    /// were queued are left out.
+    pub(crate) fn next(&self) -> Option<Item> {
+        // Their reservations lock the lanes when they end, so that must be after the lock.
+        let mut dropped = Vec::new();
+        let mut lanes = self.shared.lanes.lock();
+        let item = lanes.next(self, &mut dropped);
+        drop(lanes);
+        item
+    }
+
+    /// The call that `next` gave out is off this node's hands.
+    pub(crate) fn done(&self, tenant: &TenantId, target: &str) {
+        let mut lanes = self.shared.lanes.lock();
+        lanes.in_flight -= 1;
+        if let Some(busy) = lanes.busy.get_mut(target) {
+            *busy -= 1;
+            if *busy == 0 {
+                lanes.busy.remove(target);
+            }
+        }
+        if let Some(lane) = lanes.tenants.get_mut(tenant) {
+            lane.in_flight -= 1;
+        }
+        lanes.tidy(tenant);
+    }
+}
+
+impl Lanes {
+    fn next(&mut self, queue: &CallQueue, dropped: &mut Vec<Item>) -> Option<Item> {
+        let max = queue.shared.in_flight_max;
+        if self.in_flight >= max {
+            return None;
+        }
+        for _ in 0..self.ring.len() {
+            let tenant = self.ring.pop_front()?;
+            let lane = self.tenants.get_mut(&tenant)?;
+            let item = lane.next(&self.busy, queue, dropped);
+            if !lane.queued.is_empty() {
+                self.ring.push_back(tenant);
+            }
+            if let Some(item) = item {
+                lane.in_flight += 1;
+                self.in_flight += 1;
+                *self.busy.entry(item.row.target.clone()).or_default() += 1;
+                return Some(item);
+            }
+        }
+        None
+    }
+
+    /// Forgets a lane with nothing in it.
+    fn tidy(&mut self, tenant: &TenantId) {
+        let lane = self.tenants.get(tenant);
+        if lane.is_some_and(|lane| lane.reserved == 0 && lane.in_flight == 0 && lane.queued.is_empty()) {
+            self.tenants.remove(tenant);
+        }
+    }
+}
+
+impl Lane {
+    fn next(
+        &mut self,
+        busy: &BTreeMap<String, usize>,
+        queue: &CallQueue,
+        dropped: &mut Vec<Item>,
+    ) -> Option<Item> {
+        for _ in 0..self.ring.len() {
+            let target = self.ring.pop_front()?;
+            let items = self.queued.get_mut(&target)?;
+            let cap = queue.worker(&target).map_or(usize::MAX, |worker| worker.concurrency_max);
+            let mut found = None;
+            if busy.get(&target).copied().unwrap_or(0) < cap {
+                while found.is_none()
+                    && let Some(item) = items.pop_front()
+                {
+                    match item.hold.is_dropped() {
+                        true => dropped.push(item),
+                        false => found = Some(item),
+                    }
+                }
+            }
+            match items.is_empty() {
+                true => drop(self.queued.remove(&target)),
+                false => self.ring.push_back(target),
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::Held;
+    use machine::Time;
+    use store::rows::QueueKey;
+    use uuid::Uuid;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).expect("valid")
+    }
+
+    fn push(queue: &CallQueue, held: &Held, of: &str, token: u64, target: &str) {
+        let row = CallRow {
+            instance: Uuid::from_u128(1),
+            token,
+            target: target.to_owned(),
+            envelope: vec![],
+            created_at: Time(0),
+            visible_at: Time(0),
+            attempt: 1,
+            last_error: None,
+            owner: None,
+        };
+        let tenant = tenant(of);
+        let reservation = queue.reserve(&tenant).expect("there is room");
+        let hold = held.hold(&tenant, row.key());
+        queue.push(tenant, row, reservation, hold);
+    }
+
+    fn tokens(queue: &CallQueue) -> Vec<u64> {
+        let mut handled = Vec::new();
+        while let Some(item) = queue.next() {
+            handled.push(item.row.token);
+            queue.done(&item.tenant, &item.row.target);
+        }
+        handled
+    }
+
+    #[test]
+    fn a_dropped_call_is_left_out_and_frees_its_room() {
+        let (queue, held) = (CallQueue::new(2, 10, vec![]), Held::default());
+        push(&queue, &held, "acme", 1, "a");
+        push(&queue, &held, "acme", 2, "a");
+        assert!(queue.reserve(&tenant("acme")).is_none());
+        held.drop_row(&tenant("acme"), QueueKey::Call { instance: Uuid::from_u128(1), token: 1 });
+        assert_eq!(tokens(&queue), [2]);
+        let lanes = queue.shared.lanes.lock();
+        assert!(lanes.tenants.is_empty() && lanes.busy.is_empty() && lanes.ring.is_empty());
+    }
+
+    #[test]
+    fn tenants_and_their_targets_are_served_in_turn() {
+        let (queue, held) = (CallQueue::new(10, 10, vec![]), Held::default());
+        for (token, target) in [(1, "a"), (2, "a"), (3, "b"), (4, "a")] {
+            push(&queue, &held, "acme", token, target);
+        }
+        push(&queue, &held, "zoo", 10, "a");
+        assert_eq!(tokens(&queue), [1, 10, 3, 2, 4]);
+    }
+}
