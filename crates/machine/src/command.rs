@@ -38,6 +38,10 @@ pub enum Command {
     CallFailed {
         token: u64,
         fault: Fault,
+        /// The call will not be tried again although its worker wanted to: if nobody catches the fault, the call
+        /// becomes a dead letter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_up: Option<GivenUp>,
     },
     /// A person completed a task.
     TaskDone {
@@ -55,6 +59,16 @@ pub enum Command {
     Resume,
     /// Run the step that faulted the instance again.
     Retry,
+}
+
+/// A call that was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    pub token: u64,
+    pub target: String,
+    pub attempts: u32,
+    /// The call's envelope, byte for byte.
+    pub envelope: String,
 }
 
 /// What ties an instance to the request that began it; handed on to everything it causes.
@@ -127,6 +141,8 @@ pub enum Effect {
         id: Uuid,
         event: Data,
     },
+    /// The instance faulted because this call was given up.
+    DeadLetter(GivenUp),
     /// Continue in a turn of its own.
     Continue {
         token: u64,
@@ -141,6 +157,18 @@ pub enum Effect {
     CancelTask {
         token: u64,
     },
+}
+
+impl Effect {
+    /// The wait that the row made by this effect stands for.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Effect::Call(call) => Some(call.token),
+            Effect::Task(task) => Some(task.token),
+            Effect::Timer { token, .. } | Effect::Continue { token } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// One step handed to a worker or endpoint.

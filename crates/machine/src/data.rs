@@ -15,6 +15,9 @@ pub struct Data(pub Val);
 /// What a payload may be.
 pub const DEPTH_MAX: usize = 64;
 
+/// The most bytes one value may take as JSON.
+pub const BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Why bytes are not acceptable JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DataError {
@@ -146,6 +149,30 @@ impl Data {
             Val::Obj(map) => Some(map.iter().map(|(k, v)| (key_text(k), Data(v.clone()))).collect()),
             _ => None,
         }
+    }
+
+    /// Why the value is too much to keep, if it is: nested deeper than [`DEPTH_MAX`] or larger than [`BYTES_MAX`] as
+    /// JSON. Shared parts count each time they occur, and counting stops at the limit.
+    pub fn too_much(&self) -> Option<&'static str> {
+        fn weigh(val: &Val, depth: usize, left: &mut usize) -> Result<(), &'static str> {
+            if depth > DEPTH_MAX {
+                return Err("nested deeper than 64 levels");
+            }
+            let own = match val {
+                Val::TStr(bytes) | Val::BStr(bytes) => bytes.len() + 2,
+                _ => 4,
+            };
+            *left = left.checked_sub(own).ok_or("larger than 4 MiB")?;
+            match val {
+                Val::Arr(items) => items.iter().try_for_each(|item| weigh(item, depth + 1, left)),
+                Val::Obj(map) => map.iter().try_for_each(|(key, value)| {
+                    weigh(key, depth + 1, left)?;
+                    weigh(value, depth + 1, left)
+                }),
+                _ => Ok(()),
+            }
+        }
+        weigh(&self.0, 0, &mut BYTES_MAX.clone()).err()
     }
 
     /// True if a NaN, an infinity or a byte string hides inside: such a value has no JSON form.

@@ -22,7 +22,7 @@ use crate::{
     fault::Fault,
     ir::StepId,
     program::Program,
-    state::{STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind},
+    state::{FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind},
     time::Time,
 };
 use eval::Stop;
@@ -56,6 +56,7 @@ pub fn decide(
         effects: Vec::with_capacity(2),
         todo: Vec::new(),
         steps_left: STEPS_PER_TURN_MAX,
+        fuel_left: FUEL_PER_TURN,
     };
     let outcome = if fresh { turn.start() } else { turn.obey(command) };
     match outcome.and_then(|changed| turn.run().map(|()| changed)) {
@@ -83,17 +84,10 @@ struct Turn<'a> {
     state: State,
     events: Vec<Event>,
     effects: Vec<Effect>,
-    /// Steps to enter; last in, first out, so that one branch runs to its wait before the next.
-    todo: Vec<Enter>,
+    /// Hops to make; last in, first out, so that one branch runs to its wait before the next.
+    todo: Vec<(u32, Next)>,
     steps_left: u32,
-}
-
-/// A step about to be entered by a branch.
-#[derive(Clone, Debug)]
-struct Enter {
-    branch: u32,
-    step: StepId,
-    data: Data,
+    fuel_left: u64,
 }
 
 /// `Err` is an evaluation that must happen outside first; then the whole decision starts over.
@@ -106,7 +100,7 @@ impl Turn<'_> {
             (Status::Open | Status::Paused, Command::Cancel) => Ok(self.cancel()),
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
-            (Status::Faulted, Command::Retry) => Ok(self.retry_failed()),
+            (Status::Faulted, Command::Retry) => self.retry_failed(),
             // A faulted instance may be run again: what is said to it meanwhile is kept.
             (Status::Faulted, Command::Signal { .. }) => Ok(self.park(command)),
             (Status::Paused, command) => Ok(self.park(command)),
@@ -120,12 +114,21 @@ impl Turn<'_> {
         match command {
             Command::Timer { token } => self.timer_due(*token),
             Command::Continue { token } => {
-                Ok(self.take_wait(*token, WaitKind::Continue).map(|wait| self.go_on(&wait)).is_some())
+                Ok(self.take_wait(*token, WaitKind::Continue).map(|wait| self.go_on(wait.branch)).is_some())
             }
-            Command::CallDone { token, result } => self.leaf_done(*token, WaitKind::Call, result),
-            Command::TaskDone { token, result } => self.leaf_done(*token, WaitKind::TaskCompletion, result),
-            Command::CallFailed { token, fault } => match self.take_wait(*token, WaitKind::Call) {
-                Some(wait) => self.fail(wait.branch, fault.clone()).map(|()| true),
+            Command::CallDone { token, result } => Ok(self.leaf_done(*token, WaitKind::Call, result)),
+            Command::TaskDone { token, result } => {
+                Ok(self.leaf_done(*token, WaitKind::TaskCompletion, result))
+            }
+            Command::CallFailed { token, fault, given_up } => match self.take_wait(*token, WaitKind::Call) {
+                Some(wait) => {
+                    self.fail(wait.branch, fault.clone())?;
+                    // Nobody caught it: the call waits among the dead letters for somebody to run it again.
+                    if let (Status::Faulted, Some(call)) = (self.state.status, given_up) {
+                        self.effects.push(Effect::DeadLetter(call.clone()));
+                    }
+                    Ok(true)
+                }
                 None => Ok(false),
             },
             Command::Signal { id, event } => self.signal(*id, event),
@@ -134,10 +137,10 @@ impl Turn<'_> {
     }
 
     /// Ends the wait of a leaf step with its output.
-    fn leaf_done(&mut self, token: u64, kind: WaitKind, result: &Data) -> Ran<bool> {
-        let Some(wait) = self.take_wait(token, kind) else { return Ok(false) };
-        self.attempt(wait.branch, |turn| turn.complete(wait.branch, result.clone(), None))?;
-        Ok(true)
+    fn leaf_done(&mut self, token: u64, kind: WaitKind, result: &Data) -> bool {
+        let Some(wait) = self.take_wait(token, kind) else { return false };
+        self.push(wait.branch, Next::Complete { output: result.clone(), then: None });
+        true
     }
 
     fn timer_due(&mut self, token: u64) -> Ran<bool> {
@@ -149,57 +152,81 @@ impl Turn<'_> {
         let wait = self.state.waits.remove(position);
         match wait.kind {
             WaitKind::Timer => {
-                self.attempt(wait.branch, |turn| {
-                    let output = turn.top(wait.branch).input().clone();
-                    turn.complete(wait.branch, output, None)
-                })?;
+                let output = self.top(wait.branch).input().clone();
+                self.push(wait.branch, Next::Complete { output, then: None });
             }
-            WaitKind::Retry => self.attempt(wait.branch, |turn| turn.begin_attempt(wait.branch))?,
+            WaitKind::Retry => self.push(wait.branch, Next::Attempt),
             _ => self.timed_out(&wait)?,
         }
         Ok(true)
     }
 
-    /// Runs `act` for a branch; a fault it raises is handled by that branch.
-    fn attempt(&mut self, branch: u32, act: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Ran<()> {
-        match act(self) {
-            Ok(()) => Ok(()),
-            Err(Stop::Needs(evaluation)) => Err(evaluation),
-            Err(Stop::Fault(fault)) => self.fail(branch, fault),
-        }
+    fn push(&mut self, branch: u32, next: Next) {
+        self.todo.push((branch, next));
     }
 
-    /// Enters steps until every branch stands at a wait.
+    /// Makes hops until every branch stands at a wait.
     fn run(&mut self) -> Ran<()> {
-        while let Some(enter) = self.todo.pop() {
-            if self.state.status.is_ended() || self.state.branch(enter.branch).is_none() {
+        while let Some((branch, next)) = self.todo.pop() {
+            if self.state.status.is_ended() || self.state.branch(branch).is_none() {
                 continue;
             }
-            if self.steps_left == 0 {
-                self.yield_turn(enter);
-                continue;
+            if matches!(next, Next::Enter { .. }) {
+                if self.steps_left == 0 || self.fuel_left == 0 {
+                    self.yield_turn(branch, next);
+                    continue;
+                }
+                self.steps_left -= 1;
             }
-            self.steps_left -= 1;
-            let branch = enter.branch;
-            self.attempt(branch, |turn| turn.enter(enter))?;
+            match self.hop(branch, next.clone()) {
+                Ok(()) => {}
+                Err(Stop::Needs(evaluation)) => return Err(evaluation),
+                Err(Stop::Fault(fault)) => self.hop_faulted(branch, next, fault)?,
+            }
         }
         Ok(())
     }
 
+    fn hop(&mut self, branch: u32, next: Next) -> Result<(), Stop> {
+        match next {
+            Next::Begin => self.begin_workflow(),
+            Next::Enter { data } => self.enter(branch, data),
+            Next::Attempt => self.begin_attempt(branch),
+            Next::Iterate { data } => self.iterate(branch, data),
+            Next::Complete { output, then } => self.complete(branch, output, then),
+            Next::Finish { output } => self.finish(output),
+        }
+    }
+
+    /// Remembers the hop, so that `Retry` makes it again and nothing before it.
+    fn hop_faulted(&mut self, branch: u32, next: Next, fault: Fault) -> Ran<()> {
+        let workflows_own = matches!(next, Next::Begin | Next::Finish { .. });
+        // A step that faulted on its way in is entered anew from its frame.
+        if !matches!(next, Next::Enter { .. })
+            && let Some(own) = self.state.branch_mut(branch)
+        {
+            own.next = Some(next);
+        }
+        if workflows_own {
+            self.fault_workflow(fault);
+            return Ok(());
+        }
+        self.fail(branch, fault)
+    }
+
     /// Puts the rest of a long pure stretch into a turn of its own, so that one instance cannot hold a node.
-    fn yield_turn(&mut self, enter: Enter) {
-        let token = self.add_wait(enter.branch, WaitKind::Continue, None);
-        if let Some(branch) = self.state.branch_mut(enter.branch) {
-            branch.pending = Some(enter.data);
+    fn yield_turn(&mut self, branch: u32, next: Next) {
+        let token = self.add_wait(branch, WaitKind::Continue, None);
+        if let Some(branch) = self.state.branch_mut(branch) {
+            branch.next = Some(next);
         }
         self.effects.push(Effect::Continue { token });
     }
 
-    /// Enters the step a yielded branch was about to enter.
-    fn go_on(&mut self, wait: &Wait) {
-        let pending = self.state.branch_mut(wait.branch).and_then(|branch| branch.pending.take());
-        if let (Some(data), Some(step)) = (pending, self.next_step(wait.branch)) {
-            self.todo.push(Enter { branch: wait.branch, step, data });
+    /// Makes the hop a branch that yielded or faulted was about to make.
+    fn go_on(&mut self, branch: u32) {
+        if let Some(next) = self.state.branch_mut(branch).and_then(|branch| branch.next.take()) {
+            self.push(branch, next);
         }
     }
 
@@ -236,11 +263,14 @@ impl Turn<'_> {
                 continue;
             }
             let token = wait.token;
-            match wait.kind {
-                WaitKind::Call => self.effects.push(Effect::DropCall { token }),
-                WaitKind::TaskCompletion => self.effects.push(Effect::CancelTask { token }),
-                kind if kind.has_timer() => self.effects.push(Effect::DropTimer { token }),
-                _ => {}
+            // A row that this very decision would make is not made at all.
+            let made = self.effects.iter().position(|effect| effect.token() == Some(token));
+            match (made, wait.kind) {
+                (Some(position), _) => drop(self.effects.remove(position)),
+                (None, WaitKind::Call) => self.effects.push(Effect::DropCall { token }),
+                (None, WaitKind::TaskCompletion) => self.effects.push(Effect::CancelTask { token }),
+                (None, kind) if kind.has_timer() => self.effects.push(Effect::DropTimer { token }),
+                (None, _) => {}
             }
         }
         self.state.waits = kept;

@@ -105,12 +105,19 @@ impl Compiled {
 
     /// Evaluates in process: no output is null, one is itself, several are an array.
     pub fn eval(&self, input: &Data, args: &Args) -> Result<Data, Fault> {
+        self.eval_spending(input, args, &mut u64::MAX.clone())
+    }
+
+    /// The same, taking what it cost from `budget`; it may go below zero once, which counts as zero.
+    pub fn eval_spending(&self, input: &Data, args: &Args, budget: &mut u64) -> Result<Data, Fault> {
         if let Some(shortcut) = &self.parts.shortcut
             && let Some(result) = shortcut.eval(input, |i| args.get(i))
         {
             return Ok(result);
         }
-        self.interpret(input, args, FUEL_IN_PROCESS)
+        let result = self.interpret(input, args, FUEL_IN_PROCESS);
+        *budget = budget.saturating_sub(meter::spent(FUEL_IN_PROCESS));
+        result
     }
 
     fn interpret(&self, input: &Data, args: &Args, fuel: u64) -> Result<Data, Fault> {

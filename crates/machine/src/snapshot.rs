@@ -57,8 +57,6 @@ struct WorkflowState {
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Fault>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failed_branch: Option<u32>,
 }
 
 /// The wait people see; agrees with the columns `WAITING_KIND/TOKEN/UNTIL_UTC`.
@@ -110,7 +108,6 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
             waits: state.waits.clone(),
             output: state.output.clone(),
             error: state.error.clone(),
-            failed_branch: state.failed_branch,
         },
         business_reference: state.business.clone(),
         status: state.status,
@@ -150,7 +147,6 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         buffer: document.continuation_buffer,
         output: inner.output,
         error: inner.error,
-        failed_branch: inner.failed_branch,
     };
     check(program, &state)?;
     Ok(state)

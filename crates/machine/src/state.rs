@@ -8,7 +8,7 @@ use crate::{
     command::{Command, Trace},
     data::Data,
     fault::Fault,
-    ir::StepId,
+    ir::{StepId, Then},
     time::{Span, Time},
 };
 use serde::{Deserialize, Serialize};
@@ -53,16 +53,14 @@ pub struct State {
     pub context: Data,
     pub branches: Vec<Branch>,
     pub waits: Vec<Wait>,
-    /// Signals nothing waits for yet, and what came in while paused. Bounded by [`BUFFER_MAX`].
+    /// Signals nothing waits for yet (at most [`SIGNALS_MAX`]), and what came in while paused (as many as waits).
     pub buffer: Vec<Command>,
     pub output: Option<Data>,
     pub error: Option<Fault>,
-    /// The branch whose step faulted the instance: where `Retry` resumes.
-    pub failed_branch: Option<u32>,
 }
 
-/// The most unused signals and parked commands an instance keeps.
-pub const BUFFER_MAX: usize = 1000;
+/// The most unused signals an instance keeps; history tells of those beyond.
+pub const SIGNALS_MAX: usize = 1000;
 
 /// The id of the branch every instance begins with.
 pub const ROOT: u32 = 0;
@@ -77,9 +75,31 @@ pub struct Branch {
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Data>,
     pub frames: Vec<Frame>,
-    /// Data the next step of the list is to be entered with, when the branch stands between two steps.
-    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Data>,
+    /// What the branch does next, when it stands between two steps instead of at a wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+/// One hop of a branch. Every hop can be stored, so that a turn can stop, and a fault can be retried, at any of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "hop", rename_all = "camelCase")]
+pub enum Next {
+    /// Begin the workflow: its own input and limit.
+    Begin,
+    /// Enter the step at the cursor of the top frame, or the fork branch's own step.
+    Enter { data: Data },
+    /// Go through the `try` list of the top frame (again).
+    Attempt,
+    /// Begin the iteration of the top frame's index, or end the loop.
+    Iterate { data: Data },
+    /// End the top step with its raw output.
+    Complete {
+        output: Data,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then: Option<Then>,
+    },
+    /// End the workflow with its raw output.
+    Finish { output: Data },
 }
 
 /// One step the branch is inside of.
@@ -154,6 +174,8 @@ pub enum Phase {
     BackingOff,
     /// Runs the `catch.do` list.
     Catching,
+    /// The list came to its end: what faults now is not the list's.
+    Done,
 }
 
 /// What a fork knows of one branch.
@@ -235,7 +257,6 @@ impl State {
             buffer: Vec::new(),
             output: None,
             error: None,
-            failed_branch: None,
         }
     }
 
@@ -291,6 +312,9 @@ impl State {
 
 /// A fixed bound on how far one decision runs before it yields.
 pub const STEPS_PER_TURN_MAX: u32 = 1000;
+
+/// What the expressions of one decision may spend before it yields; about a third of a second at worst.
+pub const FUEL_PER_TURN: u64 = 3_000_000;
 
 /// The engine's own cap on retries where the definition gives none.
 pub const RETRIES_MAX: u32 = 100;

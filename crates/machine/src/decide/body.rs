@@ -1,22 +1,26 @@
 //! What each kind of step does when it begins. One arm per kind; the longer ones live beside.
 
-use super::{Enter, Turn, eval::Stop};
+use super::{Turn, eval::Stop};
 use crate::{
     command::Effect,
     data::Data,
     fault::{self, Fault},
     id,
-    ir::{Case, ExprId, Kind, Raise, Step, StepId, Template},
-    state::{Attempt, Body, Branch, Cursor, Joined, Phase, WaitKind},
+    ir::{Case, ExprId, Kind, Raise, Step, StepId, Template, Then},
+    state::{Attempt, Body, Branch, Cursor, Joined, Next, Phase, WaitKind},
 };
 
 impl Turn<'_> {
     pub(super) fn begin(&mut self, branch: u32, step: &Step, input: Data) -> Result<(), Stop> {
         match &step.kind {
-            Kind::Do { .. } => self.begin_list(branch, input),
+            Kind::Do { .. } => {
+                self.top_mut(branch).body = Body::List(Cursor::default());
+                self.enter_at_cursor(branch, input);
+                Ok(())
+            }
             Kind::Set { value } => {
                 let output = self.template(branch, value, &input)?;
-                self.complete(branch, output, None)
+                self.done(branch, output, None)
             }
             Kind::Switch { cases } => self.switch(branch, cases, input),
             Kind::For { items, .. } => self.begin_for(branch, *items, input),
@@ -34,7 +38,8 @@ impl Turn<'_> {
                     cursor: Cursor::default(),
                     error: None,
                 });
-                self.begin_attempt(branch)
+                self.push(branch, Next::Attempt);
+                Ok(())
             }
             Kind::Emit { event } => self.emit(branch, event, &input),
             Kind::Listen { filters, .. } => self.begin_listen(branch, filters, &input),
@@ -46,9 +51,10 @@ impl Turn<'_> {
         }
     }
 
-    fn begin_list(&mut self, branch: u32, input: Data) -> Result<(), Stop> {
-        self.top_mut(branch).body = Body::List(Cursor::default());
-        self.enter_at_cursor(branch, input)
+    /// The step has its raw output; the rest is the next hop.
+    pub(super) fn done(&mut self, branch: u32, output: Data, then: Option<Then>) -> Result<(), Stop> {
+        self.push(branch, Next::Complete { output, then });
+        Ok(())
     }
 
     /// The first case whose condition holds; else the case without one, wherever it stands; else the step's own
@@ -58,11 +64,11 @@ impl Turn<'_> {
             if let Some(when) = case.when
                 && self.eval(branch, when, &input)?.is_true()
             {
-                return self.complete(branch, input, Some(case.then));
+                return self.done(branch, input, Some(case.then));
             }
         }
         let default = cases.iter().find(|case| case.when.is_none()).map(|case| case.then);
-        self.complete(branch, input, default)
+        self.done(branch, input, default)
     }
 
     fn begin_for(&mut self, branch: u32, items: ExprId, input: Data) -> Result<(), Stop> {
@@ -72,26 +78,27 @@ impl Turn<'_> {
             return Err(Stop::Fault(Fault::new(fault::Kind::Expression, detail)));
         }
         self.top_mut(branch).body = Body::For { items, index: 0, cursor: Cursor::default() };
-        self.next_iteration(branch, input)
+        self.push(branch, Next::Iterate { data: input });
+        Ok(())
     }
 
     fn begin_fork(&mut self, branch: u32, branches: &[StepId], input: &Data) -> Result<(), Stop> {
         self.top_mut(branch).body = Body::Fork { joined: vec![Joined::Running; branches.len()] };
         if branches.is_empty() {
-            return self.complete(branch, Data::array([]), None);
+            return self.done(branch, Data::array([]), None);
         }
         let context = self.context(branch).clone();
         let mut entries = Vec::with_capacity(branches.len());
-        for (position, step) in branches.iter().enumerate() {
+        for position in 0..branches.len() {
             let id = self.state.next_sequence() as u32;
             self.state.branches.push(Branch {
                 id,
                 fork: Some((branch, position as u32)),
                 context: Some(context.clone()),
                 frames: vec![],
-                pending: None,
+                next: None,
             });
-            entries.push(Enter { branch: id, step: *step, data: input.clone() });
+            entries.push((id, Next::Enter { data: input.clone() }));
         }
         self.todo.extend(entries.into_iter().rev());
         Ok(())
@@ -123,9 +130,20 @@ impl Turn<'_> {
             attributes.retain(|(name, _)| *name != key);
             attributes.push((key, value));
         }
+        self.trace_attributes(&mut attributes);
         let event = Data::map(attributes);
         self.effects.push(Effect::Emit { id: event_id, event: event.clone() });
-        self.complete(branch, event, None)
+        self.done(branch, event, None)
+    }
+
+    /// Ties the event to what caused it, unless the definition says otherwise.
+    fn trace_attributes(&self, attributes: &mut Vec<(String, Data)>) {
+        let trace = &self.state.trace;
+        for (name, value) in [("traceparent", &trace.traceparent), ("correlationid", &trace.correlation_id)] {
+            if let (Some(value), false) = (value, attributes.iter().any(|(given, _)| given == name)) {
+                attributes.push((name.to_owned(), Data::text(value.as_str())));
+            }
+        }
     }
 }
 

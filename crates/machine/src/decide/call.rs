@@ -1,6 +1,10 @@
 //! Call steps: what is handed to a worker, an endpoint or a person.
 
-use super::{Turn, body::kind_of, eval::Stop};
+use super::{
+    Turn,
+    body::kind_of,
+    eval::{Stop, affordable},
+};
 use crate::{
     command::{Call, Effect, HttpRequest, Task},
     data::Data,
@@ -28,6 +32,7 @@ impl Turn<'_> {
             ir::Call::Worker { name, with } => (name.clone(), self.template(branch, with, input)?),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
         };
+        affordable(&payload)?;
         let key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Call, None);
         let step = step.reference.clone();

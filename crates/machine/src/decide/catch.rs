@@ -23,7 +23,8 @@ impl Turn<'_> {
             let until = self.now.after(self.delay(branch, limit, &input)?);
             self.add_wait(branch, WaitKind::AttemptTimeout, Some(until));
         }
-        self.enter_at_cursor(branch, input)
+        self.enter_at_cursor(branch, input);
+        Ok(())
     }
 
     /// Offers a fault to the branch's top frame. `true` if it was a try step that took it.
@@ -47,7 +48,7 @@ impl Turn<'_> {
         {
             return Ok(true);
         }
-        self.recover(branch, catch, input)
+        Ok(self.recover(branch, catch, input))
     }
 
     fn applies(
@@ -106,22 +107,17 @@ impl Turn<'_> {
 
     /// Retries are used up (or there are none): runs `catch.do`, or swallows the error if the catch asks for
     /// neither retry nor steps.
-    fn recover(&mut self, branch: u32, catch: &Catch, input: Data) -> Result<bool, Stop> {
-        let id = self.top(branch).step;
+    fn recover(&mut self, branch: u32, catch: &Catch, input: Data) -> bool {
         if catch.list.is_none() && catch.retry.is_some() {
-            return Ok(false);
+            return false;
         }
-        self.note("step.caught", id, None);
-        if catch.list.is_none() {
-            self.complete(branch, input, catch.then)?;
-            return Ok(true);
-        }
+        self.note("step.caught", self.top(branch).step, None);
         if let Body::Try(attempt) = &mut self.top_mut(branch).body {
             attempt.phase = Phase::Catching;
             attempt.cursor = Cursor::default();
         }
-        self.enter_at_cursor(branch, input)?;
-        Ok(true)
+        self.enter_at_cursor(branch, input);
+        true
     }
 
     /// A point between two lengths that depends only on (instance, sequence).

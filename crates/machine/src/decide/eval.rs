@@ -39,7 +39,7 @@ impl Turn<'_> {
         let compiled = &program.exprs[id as usize];
         let args = self.args(branch, compiled, output);
         if compiled.bounded {
-            return compiled.eval(dot, &args).map_err(Stop::Fault);
+            return compiled.eval_spending(dot, &args, &mut self.fuel_left).map_err(Stop::Fault);
         }
         let position = self.asked;
         self.asked += 1;
@@ -207,6 +207,14 @@ impl Turn<'_> {
             Some(own) if own.fork.is_some() => own.context = Some(context),
             _ => self.state.context = context,
         }
+    }
+}
+
+/// Refuses data that is too much to keep: it would be written with every snapshot.
+pub(super) fn affordable(data: &Data) -> Result<(), Stop> {
+    match data.too_much() {
+        None => Ok(()),
+        Some(why) => Err(Stop::Fault(Fault::new(Kind::Runtime, format!("the data is {why}")))),
     }
 }
 

@@ -5,8 +5,17 @@ use crate::{
     data::Data,
     fault::{Fault, Kind},
     ir,
-    state::{Body, Joined, ROOT, Status, Wait, WaitKind},
+    state::{Body, Joined, Next, Status, Wait, WaitKind},
 };
+
+/// What ends before the fault goes outwards.
+enum Cut {
+    Nothing,
+    /// Everything inside the frame of that sequence.
+    Inside(u64),
+    /// The frame too.
+    With(u64),
+}
 
 /// What became of a fault.
 enum Fate {
@@ -18,7 +27,7 @@ impl Turn<'_> {
     /// A step of `branch` faulted. Unwinds to the nearest catch; if there is none the instance faults and keeps
     /// its frames, so that an operator can run the faulted step again.
     pub(super) fn fail(&mut self, branch: u32, fault: Fault) -> Ran<()> {
-        self.fail_from(branch, None, fault)
+        self.fail_from(branch, Cut::Nothing, fault)
     }
 
     /// A limit was reached: the frame it bounds ends, with all inside it.
@@ -31,18 +40,15 @@ impl Turn<'_> {
         };
         let mut fault = Fault::new(Kind::Timeout, format!("{what} took longer than its limit"));
         fault.instance = Some(step.map_or("/".to_owned(), |id| self.program.step(id).reference.clone()));
-        if wait.frame == 0 {
-            self.fault_workflow(ROOT, fault);
-            return Ok(());
-        }
-        if wait.kind == WaitKind::AttemptTimeout {
-            // The try frame itself stays: its own catch takes the fault.
-            while self.top_sequence(wait.branch).is_some_and(|top| top != wait.frame) {
-                self.pop_frame(wait.branch);
+        match (wait.frame, wait.kind) {
+            (0, _) => {
+                self.fault_workflow(fault);
+                Ok(())
             }
-            return self.fail(wait.branch, fault);
+            // The try frame itself stays: its own catch takes the fault.
+            (frame, WaitKind::AttemptTimeout) => self.fail_from(wait.branch, Cut::Inside(frame), fault),
+            (frame, _) => self.fail_from(wait.branch, Cut::With(frame), fault),
         }
-        self.fail_from(wait.branch, Some(wait.frame), fault)
     }
 
     fn top_sequence(&self, branch: u32) -> Option<u64> {
@@ -54,15 +60,18 @@ impl Turn<'_> {
         branch.frames.iter().find(|frame| frame.sequence == sequence)?.step
     }
 
-    fn fail_from(&mut self, branch: u32, frame: Option<u64>, mut fault: Fault) -> Ran<()> {
+    fn fail_from(&mut self, branch: u32, cut: Cut, mut fault: Fault) -> Ran<()> {
         let at = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
         if fault.instance.is_none() {
             fault.instance = at.map(|id| self.program.step(id).reference.clone());
         }
         self.note("step.faulted", at, Some(Data::map([("error".to_owned(), fault.to_data())])));
         let before = (self.state.clone(), self.effects.len(), self.todo.clone());
-        match self.unwind(branch, frame, fault)? {
-            Fate::Handled => Ok(()),
+        match self.unwind(branch, cut, fault)? {
+            Fate::Handled => {
+                self.state.branches.iter_mut().for_each(|branch| branch.next = None);
+                Ok(())
+            }
             Fate::Uncaught(fault) => {
                 let (state, effects, todo) = before;
                 let sequence = self.state.sequence;
@@ -70,19 +79,21 @@ impl Turn<'_> {
                 self.state.sequence = sequence;
                 self.effects.truncate(effects);
                 self.todo = todo;
-                self.fault_workflow(branch, fault);
+                self.fault_workflow(fault);
                 Ok(())
             }
         }
     }
 
-    /// Pops frames outwards until something takes the fault. `frame` is popped with all inside it first.
-    fn unwind(&mut self, mut branch: u32, frame: Option<u64>, mut fault: Fault) -> Ran<Fate> {
-        if let Some(sequence) = frame {
+    /// Pops frames outwards until something takes the fault.
+    fn unwind(&mut self, mut branch: u32, cut: Cut, mut fault: Fault) -> Ran<Fate> {
+        if let Cut::Inside(sequence) | Cut::With(sequence) = cut {
             while self.top_sequence(branch).is_some_and(|top| top != sequence) {
                 self.pop_frame(branch);
             }
-            self.pop_frame(branch);
+            if let Cut::With(_) = cut {
+                self.pop_frame(branch);
+            }
         }
         loop {
             let Some(own) = self.state.branch(branch) else { return Ok(Fate::Handled) };
@@ -139,29 +150,29 @@ impl Turn<'_> {
     }
 
     /// A fork branch came to its end.
-    pub(super) fn branch_done(&mut self, branch: u32, output: Data) -> Result<(), Stop> {
+    pub(super) fn branch_done(&mut self, branch: u32, output: Data) {
         let Some((parent, position)) = self.state.branch(branch).and_then(|branch| branch.fork) else {
-            return Ok(());
+            return;
         };
         let context = self.context(branch).clone();
         self.remove_branch(branch);
         if self.fork_competes(parent) {
             self.cancel_children(parent);
             self.set_context(parent, context);
-            return self.complete(parent, output, None);
+            return self.push(parent, Next::Complete { output, then: None });
         }
-        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return Ok(()) };
+        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return };
         joined[position as usize] = Joined::Done { output, context };
         let mut outputs = Vec::with_capacity(joined.len());
         let mut contexts = Vec::with_capacity(joined.len());
         for branch in joined.iter() {
-            let Joined::Done { output, context } = branch else { return Ok(()) };
+            let Joined::Done { output, context } = branch else { return };
             outputs.push(output.clone());
             contexts.push(context.clone());
         }
         let merged = merge_contexts(self.context(parent).clone(), contexts);
         self.set_context(parent, merged);
-        self.complete(parent, Data::array(outputs), None)
+        self.push(parent, Next::Complete { output: Data::array(outputs), then: None });
     }
 
     pub(super) fn cancel_children(&mut self, parent: u32) {
@@ -180,15 +191,15 @@ impl Turn<'_> {
     fn remove_branch(&mut self, branch: u32) {
         self.cancel_children(branch);
         self.drop_waits(|wait| wait.branch == branch);
-        self.todo.retain(|enter| enter.branch != branch);
+        self.todo.retain(|(of, _)| *of != branch);
         self.state.branches.retain(|other| other.id != branch);
     }
 
-    /// The instance faults. Frames stay for `Retry`; steps that were about to be entered are remembered.
-    fn fault_workflow(&mut self, branch: u32, fault: Fault) {
-        for enter in std::mem::take(&mut self.todo) {
-            if let Some(branch) = self.state.branch_mut(enter.branch) {
-                branch.pending = Some(enter.data);
+    /// The instance faults. Frames stay for `Retry`; hops that were about to be made are remembered.
+    pub(super) fn fault_workflow(&mut self, fault: Fault) {
+        for (branch, next) in std::mem::take(&mut self.todo) {
+            if let Some(branch) = self.state.branch_mut(branch) {
+                branch.next = Some(next);
             }
         }
         let branches = std::mem::take(&mut self.state.branches);
@@ -196,7 +207,6 @@ impl Turn<'_> {
         self.end(Status::Faulted);
         self.state.branches = branches;
         self.state.buffer = buffer;
-        self.state.failed_branch = Some(branch);
         self.note("workflow.faulted", None, Some(Data::map([("error".to_owned(), fault.to_data())])));
         self.state.error = Some(fault);
     }

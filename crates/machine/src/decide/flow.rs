@@ -1,24 +1,21 @@
 //! The flow between steps: entering, completing, advancing along lists, ending the workflow.
 
-use super::{Enter, Ran, Turn, eval::Stop};
+use super::{
+    Ran, Turn,
+    eval::{Stop, affordable},
+};
 use crate::{
     command::Effect,
     data::Data,
     ir::{Kind, StepId, Then},
-    state::{Body, Branch, Cursor, Frame, Phase, ROOT, Status, WaitKind},
+    state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, Status, WaitKind},
 };
 
 impl Turn<'_> {
     /// Begins the instance.
     pub(super) fn start(&mut self) -> Ran<bool> {
         self.note("workflow.started", None, None);
-        self.state.branches.push(Branch {
-            id: ROOT,
-            fork: None,
-            context: None,
-            frames: vec![],
-            pending: None,
-        });
+        self.state.branches.push(Branch { id: ROOT, fork: None, context: None, frames: vec![], next: None });
         let sequence = self.state.next_sequence();
         let frame = Frame {
             step: None,
@@ -29,21 +26,25 @@ impl Turn<'_> {
             body: Body::List(Cursor::default()),
         };
         self.state.branches[0].frames.push(frame);
-        self.attempt(ROOT, |turn| {
-            let program = turn.program;
-            let mut data = turn.state.input.clone();
-            if let Some(from) = &program.ir.input {
-                data = turn.template(ROOT, from, &data)?;
-                turn.top_mut(ROOT).input = Some(data.clone());
-            }
-            if let Some(limit) = program.ir.timeout {
-                let span = turn.delay(ROOT, limit, &data)?;
-                let until = turn.now.after(span);
-                turn.add_wait_for(ROOT, 0, WaitKind::Timeout, Some(until));
-            }
-            turn.enter_at_cursor(ROOT, data)
-        })?;
+        self.push(ROOT, Next::Begin);
         Ok(true)
+    }
+
+    /// The workflow's own input and limit, then its first step.
+    pub(super) fn begin_workflow(&mut self) -> Result<(), Stop> {
+        let program = self.program;
+        let mut data = self.state.input.clone();
+        if let Some(from) = &program.ir.input {
+            data = self.template(ROOT, from, &data)?;
+            affordable(&data)?;
+            self.top_mut(ROOT).input = Some(data.clone());
+        }
+        if let Some(limit) = program.ir.timeout {
+            let until = self.now.after(self.delay(ROOT, limit, &data)?);
+            self.add_wait_for(ROOT, 0, WaitKind::Timeout, Some(until));
+        }
+        self.enter_at_cursor(ROOT, data);
+        Ok(())
     }
 
     pub(super) fn top(&self, branch: u32) -> &Frame {
@@ -61,8 +62,8 @@ impl Turn<'_> {
     }
 
     /// Enters one step: condition, input, limit, then its body.
-    pub(super) fn enter(&mut self, enter: Enter) -> Result<(), Stop> {
-        let Enter { branch, step: id, data } = enter;
+    pub(super) fn enter(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+        let Some(id) = self.next_step(branch) else { return Ok(()) };
         let program = self.program;
         let step = program.step(id);
         let sequence = self.state.next_sequence();
@@ -80,12 +81,14 @@ impl Turn<'_> {
         {
             self.note("step.skipped", Some(id), None);
             self.pop_frame(branch);
-            return self.advance(branch, data, Then::Continue);
+            self.advance(branch, data, Then::Continue);
+            return Ok(());
         }
         let input = match &step.input {
             None => data,
             Some(from) => {
                 let input = self.template(branch, from, &data)?;
+                affordable(&input)?;
                 self.top_mut(branch).input = Some(input.clone());
                 input
             }
@@ -100,22 +103,28 @@ impl Turn<'_> {
 
     /// Ends the branch's top step with its raw output.
     pub(super) fn complete(&mut self, branch: u32, output: Data, then: Option<Then>) -> Result<(), Stop> {
-        let Some(id) = self.top(branch).step else { return self.finish(output) };
+        let Some(id) = self.top(branch).step else {
+            self.push(ROOT, Next::Finish { output });
+            return Ok(());
+        };
         let program = self.program;
         let step = program.step(id);
         let output = match &step.output {
             None => output,
             Some(template) => self.template_with(branch, template, &output, None)?,
         };
+        affordable(&output)?;
         if let Some(template) = &step.export {
             let context = self.template_with(branch, template, &output, Some(&output))?;
+            affordable(&context)?;
             self.set_context(branch, context);
         }
         let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
             .then(|| Data::map([("output".to_owned(), output.clone())]));
         self.note("step.completed", Some(id), detail);
         self.pop_frame(branch);
-        self.advance(branch, output, then.unwrap_or(step.then))
+        self.advance(branch, output, then.unwrap_or(step.then));
+        Ok(())
     }
 
     /// Leaves the top frame, forgetting its waits and the branches it forked.
@@ -132,9 +141,9 @@ impl Turn<'_> {
     }
 
     /// Goes on after a step of the branch's current list.
-    pub(super) fn advance(&mut self, branch: u32, data: Data, then: Then) -> Result<(), Stop> {
+    pub(super) fn advance(&mut self, branch: u32, data: Data, then: Then) {
         if then == Then::End {
-            return self.finish(data);
+            return self.push(ROOT, Next::Finish { output: data });
         }
         if self.state.branch(branch).is_none_or(|branch| branch.frames.is_empty()) {
             return self.branch_done(branch, data);
@@ -149,16 +158,13 @@ impl Turn<'_> {
                 cursor.at = position;
             }
         }
-        self.enter_at_cursor(branch, data)
+        self.enter_at_cursor(branch, data);
     }
 
     /// Enters the step the cursor stands at, or ends the list.
-    pub(super) fn enter_at_cursor(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+    pub(super) fn enter_at_cursor(&mut self, branch: u32, data: Data) {
         match self.next_step(branch) {
-            Some(step) => {
-                self.todo.push(Enter { branch, step, data });
-                Ok(())
-            }
+            Some(_) => self.push(branch, Next::Enter { data }),
             None => self.list_done(branch, data),
         }
     }
@@ -196,50 +202,52 @@ impl Turn<'_> {
     }
 
     /// The top frame's list came to its end.
-    fn list_done(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+    fn list_done(&mut self, branch: u32, data: Data) {
         let program = self.program;
         let frame = self.top_mut(branch);
-        match &mut frame.body {
+        let then = match &mut frame.body {
             Body::For { index, cursor, .. } => {
                 *index += 1;
                 *cursor = Cursor::default();
-                self.next_iteration(branch, data)
+                return self.push(branch, Next::Iterate { data });
             }
-            Body::Try(attempt) if attempt.phase == Phase::Catching => {
-                let then = frame.step.and_then(|id| match &program.step(id).kind {
+            Body::Try(attempt) => {
+                let caught = std::mem::replace(&mut attempt.phase, Phase::Done) == Phase::Catching;
+                frame.step.filter(|_| caught).and_then(|id| match &program.step(id).kind {
                     Kind::Try { catch, .. } => catch.then,
                     _ => None,
-                });
-                self.complete(branch, data, then)
+                })
             }
-            _ => self.complete(branch, data, None),
-        }
+            _ => None,
+        };
+        self.push(branch, Next::Complete { output: data, then });
     }
 
     /// Begins the `for` iteration at the frame's index, or ends the loop.
-    pub(super) fn next_iteration(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+    pub(super) fn iterate(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
         let program = self.program;
         let frame = self.top(branch);
         let (Body::For { items, index, .. }, Some(id)) = (&frame.body, frame.step) else { return Ok(()) };
         let Kind::For { condition, .. } = &program.step(id).kind else { return Ok(()) };
-        if *index as usize >= items.len() {
-            return self.complete(branch, data, None);
+        let mut goes_on = (*index as usize) < items.len();
+        if let (true, Some(condition)) = (goes_on, condition) {
+            goes_on = self.eval(branch, *condition, &data)?.is_true();
         }
-        if let Some(condition) = condition
-            && !self.eval(branch, *condition, &data)?.is_true()
-        {
-            return self.complete(branch, data, None);
+        match goes_on {
+            true => self.enter_at_cursor(branch, data),
+            false => self.push(branch, Next::Complete { output: data, then: None }),
         }
-        self.enter_at_cursor(branch, data)
+        Ok(())
     }
 
     /// Ends the workflow with its raw output.
-    fn finish(&mut self, output: Data) -> Result<(), Stop> {
+    pub(super) fn finish(&mut self, output: Data) -> Result<(), Stop> {
         let program = self.program;
         let output = match &program.ir.output {
             None => output,
             Some(template) => self.template(ROOT, template, &output)?,
         };
+        affordable(&output)?;
         self.end(Status::Completed);
         self.note("workflow.completed", None, None);
         self.state.output = Some(output);

@@ -5,7 +5,7 @@ use crate::{
     command::Command,
     data::Data,
     ir::{EventFilter, Kind, Read, Template},
-    state::{BUFFER_MAX, Wait, WaitKind},
+    state::{Next, SIGNALS_MAX, Wait, WaitKind},
 };
 use uuid::Uuid;
 
@@ -42,10 +42,11 @@ impl Turn<'_> {
             let Some(wait) = self.state.waits.iter().find(|wait| wait.token == token).cloned() else {
                 return Ok(());
             };
-            if self.takes(&wait, &event)? {
+            if self.takes(&wait, &event).map_err(Stop::Needs)? {
                 self.state.buffer.remove(position);
                 self.take_wait(token, WaitKind::Event);
-                return self.received(&wait, id, event);
+                self.received(&wait, id, event);
+                return Ok(());
             }
         }
         Ok(())
@@ -60,44 +61,42 @@ impl Turn<'_> {
         let waits: Vec<Wait> =
             self.state.waits.iter().filter(|wait| wait.kind == WaitKind::Event).cloned().collect();
         for wait in waits {
-            match self.takes(&wait, event) {
-                Ok(false) => {}
-                Ok(true) => {
-                    self.take_wait(wait.token, WaitKind::Event);
-                    self.attempt(wait.branch, |turn| turn.received(&wait, id, event.clone()))?;
-                    return Ok(true);
-                }
-                Err(Stop::Needs(evaluation)) => return Err(evaluation),
-                Err(Stop::Fault(fault)) => {
-                    self.take_wait(wait.token, WaitKind::Event);
-                    self.fail(wait.branch, fault)?;
-                    return Ok(true);
-                }
+            if self.takes(&wait, event)? {
+                self.take_wait(wait.token, WaitKind::Event);
+                self.received(&wait, id, event.clone());
+                return Ok(true);
             }
         }
-        let full = self.state.buffer.len() >= BUFFER_MAX;
-        if !full {
-            self.state.buffer.push(Command::Signal { id, event: event.clone() });
-        }
-        let detail = signal_detail(id, event);
-        self.note(if full { "signal.dropped" } else { "signal.buffered" }, None, Some(detail));
+        self.keep_signal(id, event);
         Ok(true)
     }
 
-    fn received(&mut self, wait: &Wait, signal: Uuid, event: Data) -> Result<(), Stop> {
+    /// Keeps a signal nobody waits for yet; history tells of every one, also of those there is no room for.
+    pub(super) fn keep_signal(&mut self, id: Uuid, event: &Data) {
+        let kept = self.state.buffer.iter().filter(|kept| matches!(kept, Command::Signal { .. })).count();
+        let room = kept < SIGNALS_MAX;
+        if room {
+            self.state.buffer.push(Command::Signal { id, event: event.clone() });
+        }
+        let detail = signal_detail(id, event);
+        self.note(if room { "signal.buffered" } else { "signal.dropped" }, None, Some(detail));
+    }
+
+    fn received(&mut self, wait: &Wait, signal: Uuid, event: Data) {
         let program = self.program;
-        let Some(id) = self.top(wait.branch).step else { return Ok(()) };
-        let Kind::Listen { read, .. } = &program.step(id).kind else { return Ok(()) };
+        let Some(id) = self.top(wait.branch).step else { return };
+        let Kind::Listen { read, .. } = &program.step(id).kind else { return };
         let output = match read {
             Read::Data => event.get("data").unwrap_or_default(),
             Read::Envelope | Read::Raw => event.clone(),
         };
         self.note("signal.received", Some(id), Some(signal_detail(signal, &event)));
-        self.complete(wait.branch, Data::array([output]), None)
+        self.push(wait.branch, Next::Complete { output: Data::array([output]), then: None });
     }
 
-    /// True if any filter of the waiting step takes the event.
-    fn takes(&mut self, wait: &Wait, event: &Data) -> Result<bool, Stop> {
+    /// True if any filter of the waiting step takes the event. An expression that faults on it does not: what
+    /// somebody sends must not fault whoever listens.
+    fn takes(&mut self, wait: &Wait, event: &Data) -> Ran<bool> {
         let program = self.program;
         let Some(id) = self.top(wait.branch).step else { return Ok(false) };
         let Kind::Listen { filters, .. } = &program.step(id).kind else { return Ok(false) };
@@ -105,8 +104,10 @@ impl Turn<'_> {
             wait.expect.as_ref().and_then(|expect| expect.items().map(Iterator::collect)).unwrap_or_default();
         for (position, filter) in filters.iter().enumerate() {
             let expected = expected.get(position).cloned().unwrap_or_default();
-            if self.filter_takes(wait.branch, filter, &expected, event)? {
-                return Ok(true);
+            match self.filter_takes(wait.branch, filter, &expected, event) {
+                Ok(true) => return Ok(true),
+                Ok(false) | Err(Stop::Fault(_)) => {}
+                Err(Stop::Needs(evaluation)) => return Err(evaluation),
             }
         }
         Ok(false)
@@ -125,7 +126,7 @@ impl Turn<'_> {
                 Template::Expr(id) if name == "data" => self.eval(branch, *id, &found)?.is_true(),
                 wanted => {
                     let input = self.top(branch).input().clone();
-                    self.template(branch, wanted, &input)? == found
+                    same_or_matching(&self.template(branch, wanted, &input)?, &found)
                 }
             };
             if !holds {
@@ -145,6 +146,21 @@ impl Turn<'_> {
         Ok(true)
     }
 }
+
+/// Equal, or a text that the wanted text matches as a regular expression from end to end.
+fn same_or_matching(wanted: &Data, found: &Data) -> bool {
+    if wanted == found {
+        return true;
+    }
+    let (Some(pattern), Some(text)) = (wanted.as_str(), found.as_str()) else { return false };
+    if pattern.len() > PATTERN_BYTES_MAX || text.len() > PATTERN_BYTES_MAX {
+        return false;
+    }
+    regex_bites::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+/// The longest attribute that is looked at as a regular expression, or by one.
+const PATTERN_BYTES_MAX: usize = 1024;
 
 /// What history says of a signal.
 fn signal_detail(id: Uuid, event: &Data) -> Data {

@@ -1,10 +1,11 @@
 //! What operators order: cancel, pause, resume, retry.
 
-use super::{Enter, Ran, Turn};
+use super::{Ran, Turn, eval::Stop};
 use crate::{
     command::Command,
     data::Data,
-    state::{BUFFER_MAX, Body, Phase, ROOT, Status},
+    ir::Kind,
+    state::{Body, Next, Phase, Status, WaitKind},
 };
 
 impl Turn<'_> {
@@ -31,11 +32,16 @@ impl Turn<'_> {
                 | Command::TaskDone { .. }
                 | Command::Signal { .. }
         );
-        if !answers_wait || self.state.buffer.contains(command) || self.state.buffer.len() >= BUFFER_MAX {
+        if !answers_wait || self.state.buffer.contains(command) {
             return false;
         }
-        self.state.buffer.push(command.clone());
-        self.note("command.parked", None, None);
+        match command {
+            Command::Signal { id, event } => self.keep_signal(*id, event),
+            command => {
+                self.state.buffer.push(command.clone());
+                self.note("command.parked", None, None);
+            }
+        }
         true
     }
 
@@ -52,63 +58,68 @@ impl Turn<'_> {
         Ok(true)
     }
 
-    /// Runs the faulted step again, and every other step that was interrupted by the fault.
-    pub(super) fn retry_failed(&mut self) -> bool {
-        let error = self.state.error.take();
-        self.state.failed_branch = None;
+    /// Makes the hop that faulted again, and every other that the fault cut off; nothing before them. Limits of the
+    /// steps around begin anew.
+    pub(super) fn retry_failed(&mut self) -> Ran<bool> {
+        let ids: Vec<u32> = self.state.branches.iter().map(|branch| branch.id).collect();
+        let hops: Vec<(u32, Next)> = ids.iter().filter_map(|id| Some((*id, self.cut_off(*id)?))).collect();
+        if hops.is_empty() {
+            return Ok(false);
+        }
         self.state.status = Status::Open;
+        let error = self.state.error.take();
         let detail = error.map(|error| Data::map([("error".to_owned(), error.to_data())]));
         self.note("workflow.retried", None, detail);
-        let ids: Vec<u32> = self.state.branches.iter().map(|branch| branch.id).collect();
-        let mut entries: Vec<Enter> = ids.into_iter().filter_map(|id| self.reenter(id)).collect();
-        if entries.is_empty() {
-            // The end of the workflow itself faulted from inside a nested list: begin its list again.
-            self.state.branches.retain(|branch| branch.id == ROOT);
-            self.state.branches[0].frames.truncate(1);
-            let data = self.state.branches[0].frames[0].raw.clone();
-            entries.extend(self.restart_root(ROOT, data));
+        for id in ids {
+            self.limit_again(id)?;
         }
-        self.todo.extend(entries.into_iter().rev());
-        true
+        self.todo.extend(hops.into_iter().rev());
+        Ok(true)
     }
 
-    /// What a branch of a faulted instance has to enter again: the step it was about to enter, or the step that
-    /// was cut off. `None` if it only holds branches that do.
-    fn reenter(&mut self, id: u32) -> Option<Enter> {
-        if let Some(data) = self.state.branch_mut(id)?.pending.take() {
-            return self.next_step(id).map(|step| Enter { branch: id, step, data });
+    /// The hop a branch of a faulted instance has to make again. `None` if it only holds branches that do.
+    fn cut_off(&mut self, id: u32) -> Option<Next> {
+        let branch = self.state.branch_mut(id)?;
+        if let Some(next) = branch.next.take() {
+            return Some(next);
         }
-        let top = self.state.branch(id)?.frames.last()?;
-        let cut_off = match &top.body {
-            Body::Leaf => true,
-            Body::Fork { .. } => !self.has_children(id),
-            Body::Try(attempt) if attempt.phase == Phase::BackingOff => true,
-            // Its list is done: its own arithmetic faulted on the way out.
-            Body::List(_) | Body::For { .. } | Body::Try(_) => self.next_step(id).is_none(),
-        };
-        if !cut_off {
-            return None;
+        match &branch.frames.last()?.body {
+            Body::Leaf => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
+            Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt),
+            _ => None,
         }
-        if top.step.is_none() {
-            let data = top.raw.clone();
-            return self.restart_root(id, data);
-        }
-        let frame = self.state.branch_mut(id)?.frames.pop()?;
-        Some(Enter { branch: id, step: frame.step?, data: frame.raw })
     }
 
-    fn has_children(&self, branch: u32) -> bool {
-        self.state.branches.iter().any(|other| other.fork.is_some_and(|(of, _)| of == branch))
-    }
-
-    /// The workflow's own `output.as` faulted: its list runs again from the top.
-    fn restart_root(&mut self, branch: u32, data: Data) -> Option<Enter> {
-        let frame = self.top_mut(branch);
-        if let Body::List(cursor) = &mut frame.body {
-            cursor.at = 0;
-            cursor.jumps += 1;
+    /// Arms the limits of the steps a branch is inside of, and of the workflow.
+    fn limit_again(&mut self, id: u32) -> Ran<()> {
+        let program = self.program;
+        let Some(branch) = self.state.branch(id) else { return Ok(()) };
+        let mut limits = Vec::new();
+        for frame in &branch.frames {
+            let data = frame.input().clone();
+            let Some(step) = frame.step.map(|step| program.step(step)) else {
+                limits.extend(program.ir.timeout.map(|limit| (0, WaitKind::Timeout, limit, data)));
+                continue;
+            };
+            limits.extend(step.timeout.map(|limit| (frame.sequence, WaitKind::Timeout, limit, data.clone())));
+            if let (Kind::Try { catch, .. }, Body::Try(attempt)) = (&step.kind, &frame.body)
+                && attempt.phase == Phase::Trying
+                && let Some(limit) = catch.retry.as_ref().and_then(|retry| retry.attempt_max)
+            {
+                limits.push((frame.sequence, WaitKind::AttemptTimeout, limit, data));
+            }
         }
-        let data = frame.input.clone().unwrap_or(data);
-        self.next_step(branch).map(|step| Enter { branch, step, data })
+        for (sequence, kind, limit, data) in limits {
+            match self.delay(id, limit, &data) {
+                Ok(span) => {
+                    let until = self.now.after(span);
+                    self.add_wait_for(id, sequence, kind, Some(until));
+                }
+                Err(Stop::Needs(evaluation)) => return Err(evaluation),
+                // It held when the step was entered; a limit that cannot be computed any more limits nothing.
+                Err(Stop::Fault(_)) => {}
+            }
+        }
+        Ok(())
     }
 }

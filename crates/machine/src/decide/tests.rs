@@ -96,6 +96,7 @@ impl Bench {
                 Effect::Timer { token, due_at, .. } => self.timers.push((token, due_at)),
                 Effect::Task(task) => self.tasks.push(*task),
                 Effect::Emit { event, .. } => self.emitted.push(event),
+                Effect::DeadLetter(_) => {}
                 Effect::Continue { token } => self.continues.push(token),
                 Effect::DropCall { token } => self.calls.retain(|call| call.token != token),
                 Effect::DropTimer { token } => self.timers.retain(|timer| timer.0 != token),
@@ -126,7 +127,7 @@ impl Bench {
         let call = self.calls.remove(0);
         let mut fault = Fault::new(crate::fault::Kind::Communication, "no answer");
         fault.status = status;
-        assert!(self.tell(Command::CallFailed { token: call.token, fault }));
+        assert!(self.tell(Command::CallFailed { token: call.token, fault, given_up: None }));
         self
     }
 

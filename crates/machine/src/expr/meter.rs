@@ -35,6 +35,8 @@ impl Stop {
 thread_local! {
     static FUEL: Cell<u64> = const { Cell::new(u64::MAX) };
     static STOP: Cell<Option<Stop>> = const { Cell::new(None) };
+    /// What the last evaluation left over.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs `work` with `units` to spend; answers what it returned and whether it was stopped.
@@ -42,8 +44,13 @@ pub(super) fn with_fuel<T>(units: u64, work: impl FnOnce() -> T) -> (T, Option<S
     FUEL.set(units);
     STOP.set(None);
     let result = work();
-    FUEL.set(u64::MAX);
+    LEFT.set(FUEL.replace(u64::MAX));
     (result, STOP.take())
+}
+
+/// What the last evaluation on this thread spent of the `units` it had.
+pub(super) fn spent(units: u64) -> u64 {
+    units.saturating_sub(LEFT.get())
 }
 
 /// Pays for work that cannot fail by itself.

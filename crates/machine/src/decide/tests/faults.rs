@@ -213,3 +213,35 @@ fn a_timeout_is_catchable_and_ends_what_is_inside() {
     run.tick();
     assert_eq!(run.tasks.iter().map(|task| task.title.as_str()).collect::<Vec<_>>(), ["Escalated"]);
 }
+
+#[test]
+fn a_fork_whose_output_faults_is_caught_around_it() {
+    let body = r"
+        do:
+        - t:
+            try:
+            - f:
+                fork: { branches: [ { a: { set: { x: 1 } } }, { b: { set: { x: 2 } } } ] }
+                output: { as: .x }
+            catch:
+              do: [ { ok: { set: { where: '${ $error.instance }' } } } ]";
+    check(body, "{}", r#"{"where":"/do/0/t/try/0/f"}"#);
+    let run = bench("do:\n- f: { fork: { branches: [ { a: { set: { x: 1 } } } ] } }\noutput: { as: .x }")
+        .start("{}");
+    assert_eq!(run.state().status_word(), "faulted");
+}
+
+#[test]
+fn a_try_does_not_catch_its_own_output() {
+    let body = "do:\n- t: { try: [ { a: { set: { x: 1 } } } ], catch: { do: [ { no: { set: { caught: true } } } ] }, output: { as: '. + 1' } }";
+    bench(body).start("{}").faults_with("expression", 400, "/do/0/t");
+}
+
+#[test]
+fn data_that_grows_without_end_faults_its_instance() {
+    let doubling = "do:\n- l: { for: { each: x, in: '[range(60)]' }, do: [ { d: { set: { a: '${ . }', b: '${ . }' } } } ] }";
+    bench(doubling).start(r#"{"k":"some text"}"#).faults_with("runtime", 500, "/do/0/l/do/0/d");
+    let nesting =
+        "do:\n- l: { for: { each: x, in: '[range(900)]' }, do: [ { d: { set: { a: '${ . }' } } } ] }";
+    bench(nesting).start("{}").faults_with("runtime", 500, "/do/0/l/do/0/d");
+}

@@ -29,6 +29,19 @@ const DOCUMENTS: &[&str] = &[
           - q: { listen: { to: { one: { with: { type: go, data: '${ .ok }' } } } } }
     - again: { switch: [ { more: { when: '. == 1', then: r } } ] }
     output: { as: '{ v: . }' }",
+    r"
+    input: { from: '. // {}' }
+    do:
+    - a: { call: 'w:1.0.0@default' }
+    - f:
+        fork:
+          branches:
+          - x: { call: 'w:1.0.0@default', output: { as: '. + 1' } }
+          - y: { for: { each: i, in: '[1,2]' }, while: '. != 3 or error', do: [ { y1: { call: 'w:1.0.0@default' } } ] }
+          - z: { fork: { compete: true, branches: [ { z1: { call: 'w:1.0.0@default' } }, { z2: { wait: PT1S } } ] } }
+        output: { as: '.[0] + .[1]' }
+    - g: { try: [ { h: { raise: { error: { type: 'https://x', status: 400 } } } } ], catch: { retry: { delay: PT1S, limit: { attempt: { count: 1 } } } } }
+    output: { as: '. + {}' }",
 ];
 
 #[derive(Clone, Debug)]
@@ -95,7 +108,7 @@ fn apply(run: &mut Bench, act: &Act) {
         Act::Failed(which) if !run.calls.is_empty() => {
             let call = run.calls.remove(which % run.calls.len());
             let fault = Fault::new(crate::fault::Kind::Communication, "x");
-            run.tell(Command::CallFailed { token: call.token, fault });
+            run.tell(Command::CallFailed { token: call.token, fault, given_up: None });
         }
         Act::Timer(which) if !run.timers.is_empty() => {
             let (token, due) = run.timers.remove(which % run.timers.len());

@@ -227,3 +227,44 @@ fn http_headers_and_query_may_come_from_an_expression() {
     assert_eq!(request.get("url").unwrap().as_str(), Some("https://api.test/?n=1"));
     assert_eq!(request.get("headers"), Some(data(r#"[["x-b","2"]]"#)));
 }
+
+#[test]
+fn what_one_decision_makes_and_drops_is_never_made() {
+    let body = "do:\n- race: { fork: { compete: true, branches: [ { a: { call: 'w:1.0.0@default' } }, { t: { call: 'human-task:1.0.0@default', with: { title: t } } }, { b: { set: { won: true } } } ] } }";
+    let run = bench(body);
+    let command = Command::Start { input: data("{}"), business: None, trace: Default::default() };
+    let answer = crate::decide(&run.program, &run.subject, None, &command, run.now, &[]);
+    let crate::Answer::Decided(decision) = answer else { panic!("a start decides") };
+    assert_eq!(decision.effects, []);
+    assert_eq!(decision.state.output, Some(data(r#"{"won":true}"#)));
+}
+
+#[test]
+fn a_filter_that_faults_on_an_event_does_not_take_it() {
+    let mut run =
+        bench("do:\n- l: { listen: { to: { one: { with: { type: go, data: '${ .n + {} == 1 }' } } } } }")
+            .start("{}");
+    assert!(run.signal("go", r#"{"n":1}"#));
+    assert_eq!(run.state().status_word(), "waiting");
+}
+
+#[test]
+fn attributes_may_be_regular_expressions() {
+    let mut run =
+        bench("do:\n- l: { listen: { to: { one: { with: { type: 'order\\.(paid|shipped)' } } } } }")
+            .start("{}");
+    run.signal("order.paid.twice", "1");
+    assert_eq!(run.state().buffer.len(), 1);
+    run.signal("order.shipped", "2");
+    run.completes_with("[2]");
+}
+
+#[test]
+fn emitted_events_carry_the_trace_of_the_start() {
+    let mut run = bench("do:\n- e: { emit: { event: { with: { source: 'https://a', type: t } } } }");
+    let trace =
+        crate::command::Trace { traceparent: Some("00-1-2-01".into()), correlation_id: Some("c".into()) };
+    assert!(run.tell(Command::Start { input: data("{}"), business: None, trace }));
+    assert_eq!(run.emitted[0].get("traceparent"), Some(data(r#""00-1-2-01""#)));
+    assert_eq!(run.emitted[0].get("correlationid"), Some(data(r#""c""#)));
+}
