@@ -11,7 +11,7 @@ use crate::{
 use futures_util::FutureExt;
 use machine::{
     Command, Data, Fault, TenantId,
-    command::Call,
+    command::{Call, GivenUp},
     fault::{self},
     id,
     time::Span,
@@ -60,7 +60,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     let call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
         Err(error) => {
-            let work = work(&tenant, &row, Command::Pause, false, hold);
+            let work = work(&tenant, &row, Command::Pause, hold);
             return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
         }
     };
@@ -86,11 +86,17 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     match attempted {
         Attempted::Done(result) => {
             let command = Command::CallDone { token: row.token, result };
-            slots::submit(engine, work(&tenant, &row, command, false, hold));
+            slots::submit(engine, work(&tenant, &row, command, hold));
         }
         Attempted::Failed { fault, exhausted } => {
-            let command = Command::CallFailed { token: row.token, fault };
-            slots::submit(engine, work(&tenant, &row, command, exhausted, hold));
+            let given_up = exhausted.then(|| GivenUp {
+                token: row.token,
+                target: row.target.clone(),
+                attempts: row.attempt,
+                envelope: String::from_utf8_lossy(&row.envelope).into_owned(),
+            });
+            let command = Command::CallFailed { token: row.token, fault, given_up };
+            slots::submit(engine, work(&tenant, &row, command, hold));
         }
         Attempted::Again { after, attempt, failure } => {
             drop(reservation);
@@ -101,13 +107,13 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     }
 }
 
-fn work(tenant: &TenantId, row: &CallRow, command: Command, exhausted: bool, hold: Hold) -> Work {
+fn work(tenant: &TenantId, row: &CallRow, command: Command, hold: Hold) -> Work {
     Work {
         tenant: tenant.clone(),
         instance: row.instance,
         command,
         guards: vec![Write::ConsumeCall { instance: row.instance, token: row.token }],
-        source: Source::Call { row: Box::new(row.clone()), exhausted },
+        source: Source::Call(Box::new(row.clone())),
         also: vec![],
         reply: None,
         permit: None,

@@ -6,7 +6,7 @@ use crate::{
     refusal, rows,
     turn::{self, Source, Work},
 };
-use machine::{Command, State, TenantId, Time, time::Span};
+use machine::{Command, State, TenantId, Time, command::GivenUp, time::Span};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
@@ -47,19 +47,19 @@ struct Origin {
     faulted: bool,
 }
 
-/// The dead letter of a call whose last attempt faulted its instance.
-pub(crate) fn of_call(engine: &Engine, row: &CallRow, state: &State, now: Time) -> Write {
+/// The dead letter of a call that was given up and thereby faulted its instance.
+pub(crate) fn of_call(engine: &Engine, call: &GivenUp, instance: Uuid, state: &State, now: Time) -> Write {
     let detail = state.error.as_ref().and_then(|fault| fault.detail.clone()).unwrap_or_default();
-    let origin = Origin { token: row.token, name: row.target.clone(), id: Uuid::nil(), faulted: true };
+    let origin = Origin { token: call.token, name: call.target.clone(), id: Uuid::nil(), faulted: true };
     Write::DeadLetter(Box::new(DeadLetterRow {
         id: engine.entropy.id(now),
         source: "call".to_owned(),
         reason: Reason::RetriesExhausted.word().to_owned(),
         detail,
-        instance: Some(row.instance),
-        envelope: row.envelope.clone(),
+        instance: Some(instance),
+        envelope: call.envelope.clone().into_bytes(),
         origin: rows::to_json(&origin),
-        attempts: row.attempt,
+        attempts: call.attempts,
         last_node: engine.node,
         failed_at: now,
     }))
@@ -79,7 +79,7 @@ pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, deta
         Source::Timer(row) => {
             ("timer", row.envelope.clone(), Origin { token: row.token, ..Origin::default() }, row.attempt)
         }
-        Source::Call { row, .. } => (
+        Source::Call(row) => (
             "call",
             row.envelope.clone(),
             Origin { token: row.token, name: row.target.clone(), ..Origin::default() },
@@ -111,7 +111,7 @@ pub(crate) async fn not_there(engine: &Arc<Engine>, work: &Work) {
     match &work.source {
         Source::Signal(_) => try_later(engine, work, "no such instance").await,
         Source::Direct => {}
-        Source::Timer(_) | Source::Call { .. } => {
+        Source::Timer(_) | Source::Call(_) => {
             commit_patiently(engine, &work.tenant, work.guards.clone()).await;
         }
     }
@@ -123,7 +123,7 @@ pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
         Source::Direct => return,
         Source::Signal(row) => row.attempt,
         Source::Timer(row) => row.attempt,
-        Source::Call { row, .. } => row.attempt,
+        Source::Call(row) => row.attempt,
     } + 1;
     // Full jitter, but never sooner than half: a signal that came before its start gets time.
     let random = 0.5 + engine.entropy.unit() / 2.0;
@@ -137,7 +137,7 @@ pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
         Source::Timer(row) => {
             Write::RetryTimer { instance: row.instance, token: row.token, visible_at, attempt }
         }
-        Source::Call { row, .. } => Write::RetryCall {
+        Source::Call(row) => Write::RetryCall {
             instance: row.instance,
             token: row.token,
             visible_at,

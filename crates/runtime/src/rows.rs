@@ -1,6 +1,6 @@
 //! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
 
-use crate::{engine::Engine, lanes::Reservation, slots, turn};
+use crate::{dead_letters, engine::Engine, lanes::Reservation, slots, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -75,59 +75,65 @@ impl Change<'_> {
             Effect::Timer { token, due_at, signal_type } => {
                 born.timer = Some(born.timer.map_or(*due_at, |due| due.min(*due_at)));
                 let envelope = self.envelope(*signal_type, *token, version, Some(*due_at));
-                writes.push(Write::Timer(TimerRow {
-                    instance,
-                    token: *token,
-                    due_at: *due_at,
-                    envelope: to_json(&envelope),
-                    attempt: 0,
-                    owner: None,
-                }));
+                writes.push(self.timer(*token, *due_at, &envelope));
             }
             Effect::Continue { token } => {
-                let envelope = self.envelope(SignalType::InternalContinue, *token, version, None);
-                let row = SignalRow {
-                    id: envelope.signal_id,
-                    instance,
-                    signal_type: "InternalContinue".to_owned(),
-                    envelope: to_json(&envelope),
-                    created_at: self.now,
-                    visible_at: self.now,
-                    attempt: 0,
-                    owner: Some(self.engine.node),
-                };
+                let row =
+                    self.continuation(&self.envelope(SignalType::InternalContinue, *token, version, None));
                 born.continues.push(row.clone());
                 writes.push(Write::Signal(row));
             }
             Effect::Task(task) => self.task(task, writes, born),
             Effect::Emit { id, event } => {
                 born.emitted = true;
-                writes.push(Write::Outbox(OutboxRow {
-                    id: *id,
-                    key: id::show(id::Kind::Instance, instance),
-                    event_type: event
-                        .get("type")
-                        .and_then(|t| t.as_str().map(str::to_owned))
-                        .unwrap_or_default(),
-                    event: event.to_bytes(),
-                    created_at: self.now,
-                }));
+                writes.push(self.event(*id, event));
+            }
+            Effect::DeadLetter(call) => {
+                let state = &self.decision.state;
+                writes.push(dead_letters::of_call(self.engine, call, instance, state, self.now));
             }
             Effect::DropCall { token } => {
-                if !unborn(writes, |write| matches!(write, Write::Call(row) if row.token == *token)) {
-                    writes.push(Write::DropCall { instance, token: *token });
-                    born.dropped.push(*token);
-                }
-                born.calls.retain(|(row, _)| row.token != *token);
+                writes.push(Write::DropCall { instance, token: *token });
+                born.dropped.push(*token);
             }
-            Effect::DropTimer { token } => {
-                if !unborn(writes, |write| matches!(write, Write::Timer(row) if row.token == *token)) {
-                    writes.push(Write::DropTimer { instance, token: *token });
-                }
-            }
+            Effect::DropTimer { token } => writes.push(Write::DropTimer { instance, token: *token }),
             Effect::CancelTask { token } => self.cancel_task(*token, writes, born).await?,
         }
         Ok(())
+    }
+
+    fn timer(&self, token: u64, due_at: Time, envelope: &SignalEnvelope) -> Write {
+        Write::Timer(TimerRow {
+            instance: self.subject.instance,
+            token,
+            due_at,
+            envelope: to_json(envelope),
+            attempt: 0,
+            owner: None,
+        })
+    }
+
+    fn continuation(&self, envelope: &SignalEnvelope) -> SignalRow {
+        SignalRow {
+            id: envelope.signal_id,
+            instance: self.subject.instance,
+            signal_type: "InternalContinue".to_owned(),
+            envelope: to_json(envelope),
+            created_at: self.now,
+            visible_at: self.now,
+            attempt: 0,
+            owner: Some(self.engine.node),
+        }
+    }
+
+    fn event(&self, id: Uuid, event: &machine::Data) -> Write {
+        Write::Outbox(OutboxRow {
+            id,
+            key: id::show(id::Kind::Instance, self.subject.instance),
+            event_type: event.get("type").map(|name| name.to_text()).unwrap_or_default(),
+            event: event.to_bytes(),
+            created_at: self.now,
+        })
     }
 
     /// A call this node has room for is born claimed: it goes straight to the queue in memory.
@@ -191,11 +197,6 @@ impl Change<'_> {
         born: &mut Born,
     ) -> Result<(), store::Error> {
         let task_id = id::derive(self.subject.instance, token);
-        if unborn(writes, |write| matches!(write, Write::CreateTask(row) if row.id == task_id)) {
-            unborn(writes, |write| matches!(write, Write::TaskEvent(row) if row.task == task_id));
-            born.tasks.retain(|(id, ..)| *id != task_id);
-            return Ok(());
-        }
         let Some(mut task) = self.engine.store.task(&self.subject.tenant, task_id).await? else {
             return Ok(());
         };
@@ -384,20 +385,9 @@ impl Born {
             self.continues.iter().map(|row| Write::RetrySignal { id: row.id, visible_at, attempt: 0 });
         let writes: Vec<Write> = calls.chain(signals).collect();
         if !writes.is_empty() {
-            crate::dead_letters::commit_patiently(engine, tenant, writes).await;
+            dead_letters::commit_patiently(engine, tenant, writes).await;
         }
         engine.wake.at(visible_at);
-    }
-}
-
-/// Takes back a write of this very decision: what is made and dropped in one go never happened.
-fn unborn(writes: &mut Vec<Write>, which: impl Fn(&Write) -> bool) -> bool {
-    match writes.iter().rposition(which) {
-        Some(position) => {
-            writes.remove(position);
-            true
-        }
-        None => false,
     }
 }
 

@@ -47,11 +47,7 @@ pub(crate) enum Source {
     Direct,
     Signal(Box<store::rows::SignalRow>),
     Timer(Box<store::rows::TimerRow>),
-    /// `exhausted` if the call failed for good after its last attempt.
-    Call {
-        row: Box<store::rows::CallRow>,
-        exhausted: bool,
-    },
+    Call(Box<store::rows::CallRow>),
 }
 
 /// What a turn came to.
@@ -197,11 +193,6 @@ async fn attempt(
     };
     let born = change.write(&mut commit.writes).await.map_err(Trouble::Store)?;
     commit.writes.extend(work.also.iter().cloned());
-    if let Source::Call { row, exhausted: true } = &work.source
-        && decision.state.status == machine::state::Status::Faulted
-    {
-        commit.writes.push(dead_letters::of_call(engine, row, &decision.state, now));
-    }
     let state_json = born.state_json.clone();
     engine.metrics.cost(&commit);
     let outcome = engine.committer.commit(commit).await;
