@@ -12,6 +12,7 @@ use crate::{
     time::Time,
 };
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The newest schema this build writes and the newest it reads.
 pub const SCHEMA_VERSION: i64 = 1;
@@ -29,34 +30,38 @@ pub enum SnapshotError {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct Document<'a> {
     engine_schema_version: i64,
-    workflow_state: WorkflowState,
-    business_reference: Option<BusinessReference>,
+    workflow_state: WorkflowState<'a>,
+    business_reference: Option<Cow<'a, BusinessReference>>,
     status: Status,
     waiting: Option<Waiting>,
     resume: Option<Resume>,
     #[serde(default)]
     sub_workflow_frames: Vec<Data>,
     #[serde(default)]
-    continuation_buffer: Vec<Command>,
+    continuation_buffer: Cow<'a, [Command]>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WorkflowState {
-    #[serde(default, skip_serializing_if = "Trace::is_empty")]
-    trace: Trace,
+struct WorkflowState<'a> {
+    #[serde(default, skip_serializing_if = "is_untraced")]
+    trace: Cow<'a, Trace>,
     started_at: Time,
     sequence: u64,
     input: Data,
     context: Data,
-    branches: Vec<Branch>,
-    waits: Vec<Wait>,
+    branches: Cow<'a, [Branch]>,
+    waits: Cow<'a, [Wait]>,
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<Fault>,
+    error: Option<Cow<'a, Fault>>,
+}
+
+fn is_untraced(trace: &Trace) -> bool {
+    trace.is_empty()
 }
 
 /// The wait people see; agrees with the columns `WAITING_KIND/TOKEN/UNTIL_UTC`.
@@ -99,22 +104,22 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
     let document = Document {
         engine_schema_version: SCHEMA_VERSION,
         workflow_state: WorkflowState {
-            trace: state.trace.clone(),
+            trace: Cow::Borrowed(&state.trace),
             started_at: state.started_at,
             sequence: state.sequence,
             input: state.input.clone(),
             context: state.context.clone(),
-            branches: state.branches.clone(),
-            waits: state.waits.clone(),
+            branches: Cow::Borrowed(&state.branches),
+            waits: Cow::Borrowed(&state.waits),
             output: state.output.clone(),
-            error: state.error.clone(),
+            error: state.error.as_ref().map(Cow::Borrowed),
         },
-        business_reference: state.business.clone(),
+        business_reference: state.business.as_ref().map(Cow::Borrowed),
         status: state.status,
         waiting: waiting.clone(),
         resume: resume.clone(),
         sub_workflow_frames: Vec::new(),
-        continuation_buffer: state.buffer.clone(),
+        continuation_buffer: Cow::Borrowed(&state.buffer),
     };
     let json = serde_json::to_vec(&document).expect("a snapshot is plain JSON");
     Snapshot { json, waiting, resume }
@@ -132,21 +137,21 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
     if version.engine_schema_version > SCHEMA_VERSION {
         return Err(SnapshotError::TooNew(version.engine_schema_version));
     }
-    let document: Document = serde_json::from_slice(json).map_err(unreadable)?;
+    let document: Document<'_> = serde_json::from_slice(json).map_err(unreadable)?;
     let inner = document.workflow_state;
     let state = State {
         status: document.status,
-        business: document.business_reference,
-        trace: inner.trace,
+        business: document.business_reference.map(Cow::into_owned),
+        trace: inner.trace.into_owned(),
         started_at: inner.started_at,
         sequence: inner.sequence,
         input: inner.input,
         context: inner.context,
-        branches: inner.branches,
-        waits: inner.waits,
-        buffer: document.continuation_buffer,
+        branches: inner.branches.into_owned(),
+        waits: inner.waits.into_owned(),
+        buffer: document.continuation_buffer.into_owned(),
         output: inner.output,
-        error: inner.error,
+        error: inner.error.map(Cow::into_owned),
     };
     check(program, &state)?;
     Ok(state)
