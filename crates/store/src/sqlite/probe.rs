@@ -4,8 +4,12 @@ use super::{error::error, open};
 use crate::port::{Error, Result};
 use std::{fs::File, io::Write as _, path::Path, time::Duration};
 
-const CREATE: &str = "CREATE TABLE probe (id INTEGER PRIMARY KEY, payload BLOB NOT NULL) STRICT";
-const INSERT: &str = "INSERT INTO probe (id, payload) VALUES (?1, ?2)";
+/// Keyed as the store's own tables are.
+const CREATE: &str = "CREATE TABLE probe (tenant TEXT NOT NULL, id BLOB NOT NULL, payload BLOB NOT NULL, \
+                      PRIMARY KEY (tenant, id)) STRICT, WITHOUT ROWID";
+const INSERT: &str = "INSERT INTO probe (tenant, id, payload) VALUES (?1, ?2, ?3)";
+/// The average row of a workflow of three steps: 3,119 payload bytes in 16 rows.
+const PAYLOAD: [u8; 195] = [7; 195];
 /// Rows per transaction: as many as one full batch of commits writes.
 const BATCH: i64 = 2_048;
 
@@ -14,7 +18,6 @@ pub fn insert_rate(folder: &Path, length: Duration, elapsed: &dyn Fn() -> Durati
     let path = folder.join("probe.db");
     let mut connection = open::file(&path)?;
     connection.execute_batch(CREATE).map_err(error)?;
-    let payload = [7u8; 64];
     let began = elapsed();
     let mut rows = 0i64;
     while elapsed() - began < length {
@@ -22,7 +25,8 @@ pub fn insert_rate(folder: &Path, length: Duration, elapsed: &dyn Fn() -> Durati
         {
             let mut insert = transaction.prepare_cached(INSERT).map_err(error)?;
             for id in rows..rows + BATCH {
-                insert.execute((id, payload)).map_err(error)?;
+                let id = i128::from(id).to_be_bytes();
+                insert.execute(("probe", id, PAYLOAD)).map_err(error)?;
             }
         }
         transaction.commit().map_err(error)?;
