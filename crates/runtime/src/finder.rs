@@ -7,26 +7,32 @@ use crate::{
     calls,
     dead_letters::{self, Reason},
     engine::Engine,
+    lost::{self, Suspects},
     slots,
     turn::{Source, Work},
 };
 use machine::{
-    Command, Time,
+    Command, TenantId, Time,
     command::{SignalEnvelope, SignalType},
     time::Span,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 use store::{
     Write,
-    rows::{Claimed, SignalRow, TimerRow},
+    rows::{Claimed, QueueKey, SignalRow, TimerRow},
 };
 use tokio::sync::{Notify, Semaphore};
 
 /// How long the finder waits when there is work but no room for it.
 const NO_ROOM_WAIT: Span = Span::from_millis(20);
+/// How long it waits when the store does not answer.
+const STORE_WAIT: Span = Span::from_millis(500);
 
 /// How the rest of the node tells the finder that something becomes due.
 pub(crate) struct Wake {
@@ -55,6 +61,7 @@ impl Wake {
 pub(crate) async fn run(engine: Arc<Engine>) {
     let room = Arc::new(Semaphore::new(engine.options.turns_in_flight_max));
     let mut rescan_at = engine.now();
+    let mut suspects = Suspects::default();
     let stopping = engine.tasks.stopping.clone();
     while !stopping.is_cancelled() {
         let until = Time(engine.wake.next.load(Ordering::SeqCst)).min(rescan_at);
@@ -76,6 +83,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 None => Time(i64::MAX),
             };
             engine.wake.outbox();
+            if let Err(error) = suspects.check(&engine).await {
+                tracing::warn!(%error, "checking what this node owns failed");
+            }
         }
         engine.wake.next.store(i64::MAX, Ordering::SeqCst);
         let found = match find(&engine, &room).await {
@@ -83,13 +93,20 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             Err(store::Error::Fenced) => return engine.fence(),
             Err(error) => {
                 tracing::warn!(%error, "looking for work failed");
-                engine.wake.at(engine.now().after(Span::from_millis(500)));
+                engine.wake.at(engine.now().after(STORE_WAIT));
                 continue;
             }
         };
-        if let Ok(Some(next)) = engine.store.next_due().await {
-            let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
-            engine.wake.at(next.max(floor));
+        match engine.store.next_due().await {
+            Ok(Some(next)) => {
+                let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
+                engine.wake.at(next.max(floor));
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "asking for the next due time failed");
+                engine.wake.at(engine.now().after(STORE_WAIT));
+            }
         }
     }
 }
@@ -114,7 +131,7 @@ async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, stor
         }
     }
     let calls = engine.store.claim_calls(engine.node, engine.now(), engine.options.claim_max).await?;
-    let mut unclaimed = Vec::new();
+    let mut unclaimed = BTreeMap::<TenantId, Vec<QueueKey>>::new();
     for Claimed { tenant, row } in calls {
         match engine.calls.reserve(&tenant) {
             Some(reservation) => {
@@ -122,28 +139,14 @@ async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, stor
                 let hold = engine.held.hold(&tenant, row.key());
                 engine.calls.push(tenant, row, reservation, hold);
             }
-            None => unclaimed.push((tenant, row)),
+            None => unclaimed.entry(tenant).or_default().push(row.key()),
         }
     }
-    put_back(engine, unclaimed).await;
     calls::pump(engine);
-    Ok(found)
-}
-
-/// Calls of a tenant that has no room go back to the backlog, a little later.
-async fn put_back(engine: &Arc<Engine>, calls: Vec<(machine::TenantId, store::rows::CallRow)>) {
-    for (tenant, row) in calls {
-        let visible_at = engine.now().after(NO_ROOM_WAIT);
-        let write = Write::RetryCall {
-            instance: row.instance,
-            token: row.token,
-            visible_at,
-            attempt: row.attempt,
-            last_error: row.last_error,
-        };
-        let _ = engine.committer.commit(store::Commit { tenant, writes: vec![write] }).await;
-        engine.wake.at(visible_at);
+    for (tenant, rows) in unclaimed {
+        lost::release(engine, &tenant, &rows).await;
     }
+    Ok(found)
 }
 
 async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &Arc<Semaphore>) {

@@ -18,6 +18,7 @@ mod held;
 mod http;
 mod hub;
 mod lanes;
+mod lost;
 mod metrics;
 pub mod node;
 pub mod options;

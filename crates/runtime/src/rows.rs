@@ -1,6 +1,6 @@
 //! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
 
-use crate::{dead_letters, engine::Engine, lanes::Reservation, slots, turn};
+use crate::{dead_letters, engine::Engine, lanes::Reservation, lost, slots, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -373,21 +373,10 @@ impl Born {
     /// Nobody knows whether the commit landed. If it did, its rows are owned by this node but not in its memory:
     /// they become backlog. If it did not, this writes nothing.
     pub(crate) async fn put_back(self, engine: &Arc<Engine>, tenant: &TenantId) {
-        let visible_at = engine.now();
-        let calls = self.calls.iter().map(|(row, _)| Write::RetryCall {
-            instance: row.instance,
-            token: row.token,
-            visible_at,
-            attempt: row.attempt,
-            last_error: None,
-        });
-        let signals =
-            self.continues.iter().map(|row| Write::RetrySignal { id: row.id, visible_at, attempt: 0 });
-        let writes: Vec<Write> = calls.chain(signals).collect();
-        if !writes.is_empty() {
-            dead_letters::commit_patiently(engine, tenant, writes).await;
-        }
-        engine.wake.at(visible_at);
+        let calls = self.calls.iter().map(|(row, _)| row.key());
+        let rows: Vec<QueueKey> = calls.chain(self.continues.iter().map(SignalRow::key)).collect();
+        lost::release(engine, tenant, &rows).await;
+        engine.wake.at(engine.now());
     }
 }
 

@@ -83,6 +83,11 @@ pub enum Write {
         visible_at: Time,
         attempt: u32,
     },
+    /// Makes a queue row backlog again, as it is, if `owner` still owns it; nothing otherwise.
+    Release {
+        row: QueueKey,
+        owner: Uuid,
+    },
     /// Deletes the call if it is there (its wait ended another way).
     DropCall {
         instance: Uuid,

@@ -65,6 +65,8 @@ pub trait Store: Send + Sync + 'static {
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>>;
     /// The earliest time at which unowned work of any kind becomes due, if there is any.
     async fn next_due(&self) -> Result<Option<Time>>;
+    /// Every queue row the node owns, at most `limit`. Reads the queues from end to end: for a check now and then.
+    async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>>;
 
     // ---- reading by key ----
     async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>>;

@@ -62,6 +62,15 @@ impl Faulty {
         }
     }
 
+    /// A claim landed, and nobody was told which rows.
+    fn lose_answer(&self, rows: usize) -> Result<()> {
+        if rows > 0 && self.chaos.strikes(self.chaos.levels.unknown_landed) {
+            self.chaos.note(format_args!("node {} loses the answer to a claim of {rows}", self.name));
+            return Err(Error::Unknown("simulated, claimed".into()));
+        }
+        Ok(())
+    }
+
     #[allow(clippy::disallowed_methods, reason = "virtual time")]
     async fn acknowledge_first(&self, node: Uuid, batch: Vec<Commit>) -> Vec<Outcome> {
         let outcomes = vec![Outcome::Committed; batch.len()];
@@ -207,11 +216,14 @@ impl Store for Faulty {
 
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
         self.read().await?;
-        self.inner.claim_signals(node, now, limit).await
+        let claimed = self.inner.claim_signals(node, now, limit).await?;
+        self.lose_answer(claimed.len())?;
+        Ok(claimed)
     }
     async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
         self.read().await?;
         let mut calls = self.inner.claim_calls(node, now, limit).await?;
+        self.lose_answer(calls.len())?;
         if self.chaos.is(Mutant::KeyPerAttempt) {
             for call in &mut calls {
                 let mut envelope: machine::command::Call =
@@ -225,6 +237,7 @@ impl Store for Faulty {
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         self.read().await?;
         let mut timers = self.inner.claim_timers(node, now, limit).await?;
+        self.lose_answer(timers.len())?;
         for timer in &timers {
             if self.chaos.strikes(self.chaos.levels.late_timer) {
                 let delay = 200_000 + self.chaos.below(3_000_000) as i64;
@@ -247,6 +260,11 @@ impl Store for Faulty {
         let late = self.late.lock().iter().map(|(at, _)| *at).min();
         let stored = self.inner.next_due().await?;
         Ok([late, stored].into_iter().flatten().min())
+    }
+
+    async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
+        self.read().await?;
+        self.inner.owned(node, limit).await
     }
 
     async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {

@@ -63,6 +63,10 @@ impl<H: Host> Store for H {
         self.read(|read| read.next_due()).await
     }
 
+    async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
+        self.read(move |read| read.owned(node, limit)).await
+    }
+
     async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {
         let tenant = tenant.clone();
         self.read(move |read| read.load(&tenant, instance)).await

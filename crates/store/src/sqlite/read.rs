@@ -22,6 +22,11 @@ pub(super) const NEXT_DUE: &str = "SELECT
     (SELECT due_at FROM wf_schedule_q WHERE owner IS NULL ORDER BY due_at LIMIT 1),
     (SELECT visible_at FROM calls WHERE owner IS NULL ORDER BY visible_at LIMIT 1)";
 
+/// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
+const OWNED: &str = "SELECT 0, tenant, id, 0 FROM wf_signal_q WHERE owner = ?1
+    UNION ALL SELECT 1, tenant, instance, token FROM wf_schedule_q WHERE owner = ?1
+    UNION ALL SELECT 2, tenant, instance, token FROM calls WHERE owner = ?1 LIMIT ?2";
+
 pub(super) const TASK: &str = "SELECT id, instance, token, step, title, status, assignee, candidate_users,
     candidate_groups, payload, form, result, priority, due_at, version, created_at, updated_at, ended_at
     FROM wf_tasks WHERE tenant = ?1";
@@ -57,6 +62,19 @@ impl<'c> Read<'c> {
         let times: Option<[Option<i64>; 3]> =
             self.one(NEXT_DUE, &[], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
         Ok(times.into_iter().flatten().flatten().min().map(Time))
+    }
+
+    /// Every queue row the node owns, at most `limit`.
+    pub fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
+        self.many(OWNED, params![node.as_bytes(), limit as i64], |row| {
+            let (name, token) = (id(row, 2)?, token(row, 3)?);
+            let key = match row.get(0)? {
+                0 => QueueKey::Signal { id: name },
+                1 => QueueKey::Timer { instance: name, token },
+                _ => QueueKey::Call { instance: name, token },
+            };
+            Ok(Claimed { tenant: tenant(row, 1)?, row: key })
+        })
     }
 
     pub fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {

@@ -73,6 +73,10 @@ statements! {
     RetrySignal = "UPDATE wf_signal_q SET visible_at = ?3, attempt = ?4, owner = NULL WHERE tenant = ?1 AND id = ?2";
     RetryTimer = "UPDATE wf_schedule_q SET due_at = ?4, attempt = ?5, owner = NULL
          WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    ReleaseSignal = "UPDATE wf_signal_q SET owner = NULL WHERE tenant = ?1 AND id = ?2 AND owner = ?3";
+    ReleaseTimer = "UPDATE wf_schedule_q SET owner = NULL
+         WHERE tenant = ?1 AND instance = ?2 AND token = ?3 AND owner = ?4";
+    ReleaseCall = "UPDATE calls SET owner = NULL WHERE tenant = ?1 AND instance = ?2 AND token = ?3 AND owner = ?4";
     CreateTask = "INSERT INTO wf_tasks (tenant, id, instance, token, step, title, status, assignee,
          candidate_users, candidate_groups, priority, due_at, version, created_at, updated_at,
          ended_at, payload, form, result)

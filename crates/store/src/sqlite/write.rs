@@ -50,6 +50,7 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::RetryTimer { instance, token, visible_at, attempt } => {
             plain(to, S::RetryTimer, params![tenant, instance.as_bytes(), int(*token), visible_at.0, attempt])
         }
+        Write::Release { row, owner } => release(to, tenant, row, owner),
         Write::DropCall { instance, token } => {
             plain(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)])
         }
@@ -250,6 +251,19 @@ fn call(to: &mut Prepared<'_>, tenant: &str, row: &CallRow) -> Result<Option<Con
         row.last_error,
     ];
     plain(to, S::Call, values)
+}
+
+fn release(to: &mut Prepared<'_>, tenant: &str, row: &QueueKey, owner: &Uuid) -> Result<Option<Conflict>> {
+    let owner = owner.as_bytes();
+    match row {
+        QueueKey::Signal { id } => plain(to, S::ReleaseSignal, params![tenant, id.as_bytes(), owner]),
+        QueueKey::Timer { instance, token } => {
+            plain(to, S::ReleaseTimer, params![tenant, instance.as_bytes(), int(*token), owner])
+        }
+        QueueKey::Call { instance, token } => {
+            plain(to, S::ReleaseCall, params![tenant, instance.as_bytes(), int(*token), owner])
+        }
+    }
 }
 
 fn create_task(to: &mut Prepared<'_>, tenant: &str, row: &TaskRow) -> Result<Option<Conflict>> {

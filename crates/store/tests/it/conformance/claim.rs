@@ -70,6 +70,35 @@ pub(crate) async fn born_owned_rows_are_never_returned(opened: &Opened) {
     opened.put(vec![Write::ConsumeSignal { id: id(1) }]).await;
 }
 
+pub(crate) async fn owned_rows_are_known_and_released_by_name(opened: &Opened) {
+    let me = Some(node(1));
+    let (instance, token) = (id(1), u64::MAX);
+    opened
+        .put(vec![
+            Write::Signal(signal(1, 5, me)),
+            Write::Timer(timer(token, 5, me)),
+            Write::Call(call(token, 5, me)),
+            Write::Call(call(2, 5, None)),
+        ])
+        .await;
+    let keys = [
+        QueueKey::Signal { id: id(1) },
+        QueueKey::Timer { instance, token },
+        QueueKey::Call { instance, token },
+    ];
+    assert_eq!(rows(opened.store.owned(node(1), 10).await.unwrap()), keys);
+    assert_eq!(opened.store.owned(node(1), 2).await.unwrap().len(), 2);
+    assert_eq!(opened.store.owned(node(2), 10).await.unwrap(), []);
+    // Another's rows stay; one's own are backlog as they were.
+    opened.put(keys.iter().map(|row| Write::Release { row: *row, owner: node(2) }).collect()).await;
+    assert_eq!(opened.store.owned(node(1), 10).await.unwrap().len(), 3);
+    opened.put(keys.iter().map(|row| Write::Release { row: *row, owner: node(1) }).collect()).await;
+    assert_eq!(opened.store.owned(node(1), 10).await.unwrap(), []);
+    assert_eq!(signals(opened, 5, 10).await, [signal(1, 5, me)]);
+    assert_eq!(timers(opened, 5, 10).await, [timer(token, 5, me)]);
+    assert_eq!(calls(opened, 5, 10).await, [call(token, 5, me), call(2, 5, me)]);
+}
+
 pub(crate) async fn retry_makes_backlog_again(opened: &Opened) {
     let me = Some(node(1));
     let (instance, token, attempt) = (id(1), 1, 3);
