@@ -82,7 +82,10 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         Attempted::Failed { exhausted: true, .. } => "dead-lettered",
         Attempted::Failed { .. } => "failed",
     };
-    engine.metrics.message(tenant.as_str(), &row.target, outcome, micros);
+    // Tenants choose names at will; only those this node knows become labels.
+    let known = row.target == "http" || engine.calls.worker(&row.target).is_some();
+    let target = if known { row.target.as_str() } else { "other" };
+    engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
         Attempted::Done(result) => {
             let command = Command::CallDone { token: row.token, result };

@@ -21,6 +21,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use store::Store;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 /// Evaluates expressions that may not run in this process.
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) committer: Committer,
     pub(crate) definitions: Definitions,
+    /// Room for turns of signals and timers.
+    pub(crate) turns: Arc<Semaphore>,
     pub(crate) slots: Slots,
     pub(crate) held: Held,
     pub(crate) calls: CallQueue,

@@ -27,7 +27,7 @@ use store::{
     Write,
     rows::{Claimed, QueueKey, SignalRow, TimerRow},
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 /// How long the finder waits when there is work but no room for it.
 const NO_ROOM_WAIT: Span = Span::from_millis(20);
@@ -59,7 +59,6 @@ impl Wake {
 }
 
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let room = Arc::new(Semaphore::new(engine.options.turns_in_flight_max));
     let mut rescan_at = engine.now();
     let mut suspects = Suspects::default();
     let stopping = engine.tasks.stopping.clone();
@@ -88,7 +87,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
         }
         engine.wake.next.store(i64::MAX, Ordering::SeqCst);
-        let found = match find(&engine, &room).await {
+        let found = match find(&engine).await {
             Ok(found) => found,
             Err(store::Error::Fenced) => return engine.fence(),
             Err(error) => {
@@ -112,22 +111,20 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 /// Claims what is due, as far as there is room. Answers how many rows it took.
-async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, store::Error> {
+async fn find(engine: &Arc<Engine>) -> Result<usize, store::Error> {
     let mut found = 0;
-    let limit = |room: usize| room.min(engine.options.claim_max);
-    let timers = limit(room.available_permits());
-    if timers > 0 {
-        for claimed in engine.store.claim_timers(engine.node, engine.now(), timers).await? {
+    if let Some(mut room) = room(engine) {
+        let limit = room.num_permits();
+        for claimed in engine.store.claim_timers(engine.node, engine.now(), limit).await? {
             found += 1;
-            deliver_timer(engine, claimed, room).await;
+            deliver_timer(engine, claimed, room.split(1));
         }
     }
-    let signals = limit(room.available_permits());
-    if signals > 0 {
-        for claimed in engine.store.claim_signals(engine.node, engine.now(), signals).await? {
+    if let Some(mut room) = room(engine) {
+        let limit = room.num_permits();
+        for claimed in engine.store.claim_signals(engine.node, engine.now(), limit).await? {
             found += 1;
-            let permit = room.clone().acquire_owned().await.ok();
-            deliver_signal(engine, claimed, permit).await;
+            deliver_signal(engine, claimed, room.split(1)).await;
         }
     }
     let calls = engine.store.claim_calls(engine.node, engine.now(), engine.options.claim_max).await?;
@@ -149,9 +146,14 @@ async fn find(engine: &Arc<Engine>, room: &Arc<Semaphore>) -> Result<usize, stor
     Ok(found)
 }
 
-async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &Arc<Semaphore>) {
+/// Room for the turns of one claim; `None` if there is none.
+fn room(engine: &Engine) -> Option<OwnedSemaphorePermit> {
+    let free = engine.turns.available_permits().min(engine.options.claim_max) as u32;
+    engine.turns.clone().try_acquire_many_owned(free).ok().filter(|room| room.num_permits() > 0)
+}
+
+fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, permit: Option<OwnedSemaphorePermit>) {
     let Claimed { tenant, row } = claimed;
-    let permit = room.clone().acquire_owned().await.ok();
     let hold = Some(engine.held.hold(&tenant, row.key()));
     let work = Work {
         tenant,
@@ -171,7 +173,7 @@ async fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, room: &
 pub(crate) async fn deliver_signal(
     engine: &Arc<Engine>,
     claimed: Claimed<SignalRow>,
-    permit: Option<tokio::sync::OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 ) {
     let Claimed { tenant, row } = claimed;
     let command = read_envelope(&row.envelope);

@@ -4,6 +4,7 @@ use crate::{
     api::*,
     dead_letters,
     engine::Engine,
+    hub::End,
     refusal, starts, tasks_for_people,
     turn::{self, Source, Work},
 };
@@ -195,12 +196,10 @@ impl Handle {
     /// Waits up to `wait` for the end.
     pub async fn result(&self, tenant: &TenantId, instance: Uuid, wait: Duration) -> Answer<InstanceResult> {
         let end = self.engine.hub.end_of(tenant, instance);
-        let answer = match self.look(tenant, instance).await {
-            Ok(InstanceResult::Pending(status)) => self.wait_for(end, wait, status).await,
+        match self.look(tenant, instance).await {
+            Ok(InstanceResult::Pending(status)) => Ok(wait_for(end, wait, status).await),
             other => other,
-        };
-        self.engine.hub.forget(tenant, instance);
-        answer
+        }
     }
 
     /// Starts and waits up to `wait` for the end; the answer may be `Pending`.
@@ -212,23 +211,10 @@ impl Handle {
     ) -> Answer<(Started, InstanceResult)> {
         let (started, end) = starts::start_and_watch(&self.engine, tenant, start).await?;
         let result = match end {
-            Some(end) => self.wait_for(end, wait, "running".to_owned()).await?,
+            Some(end) => wait_for(end, wait, "running".to_owned()).await,
             None => self.result(tenant, started.id, wait).await?,
         };
-        self.engine.hub.forget(tenant, started.id);
         Ok((started, result))
-    }
-
-    async fn wait_for(
-        &self,
-        mut end: tokio::sync::watch::Receiver<Option<InstanceResult>>,
-        wait: Duration,
-        status: String,
-    ) -> Answer<InstanceResult> {
-        match tokio::time::timeout(wait, end.wait_for(Option::is_some)).await {
-            Ok(Ok(result)) => Ok(result.clone().unwrap_or(InstanceResult::Pending(status))),
-            _ => Ok(InstanceResult::Pending(status)),
-        }
     }
 
     async fn look(&self, tenant: &TenantId, instance: Uuid) -> Answer<InstanceResult> {
@@ -342,6 +328,11 @@ impl Handle {
     pub fn metrics(&self) -> Vec<Metric> {
         self.engine.metrics.read()
     }
+}
+
+async fn wait_for(mut end: End, wait: Duration, status: String) -> InstanceResult {
+    let told = tokio::time::timeout(wait, end.wait()).await;
+    told.ok().flatten().unwrap_or(InstanceResult::Pending(status))
 }
 
 fn count(problems: &[language::Problem], lead: &str) -> String {

@@ -16,12 +16,12 @@ use uuid::Uuid;
 /// Changes a slow reader may fall behind before it is told to start over.
 const CHANGES_MAX: usize = 4096;
 
-type EndSender = Arc<watch::Sender<Option<InstanceResult>>>;
+type Waiters = Mutex<HashMap<(TenantId, Uuid), watch::Sender<Option<InstanceResult>>>>;
 
 pub(crate) struct Hub {
     changes: broadcast::Sender<Change>,
     sequence: AtomicU64,
-    waiters: Mutex<HashMap<(TenantId, Uuid), EndSender>>,
+    waiters: Arc<Waiters>,
 }
 
 impl Hub {
@@ -29,7 +29,7 @@ impl Hub {
         Hub {
             changes: broadcast::channel(CHANGES_MAX).0,
             sequence: AtomicU64::new(0),
-            waiters: Mutex::new(HashMap::new()),
+            waiters: Arc::default(),
         }
     }
 
@@ -56,15 +56,11 @@ impl Hub {
     }
 
     /// Tells of the instance's end from now on. Register first, then look, then wait.
-    pub(crate) fn end_of(
-        &self,
-        tenant: &TenantId,
-        instance: Uuid,
-    ) -> watch::Receiver<Option<InstanceResult>> {
+    pub(crate) fn end_of(&self, tenant: &TenantId, instance: Uuid) -> End {
+        let key = (tenant.clone(), instance);
         let mut waiters = self.waiters.lock();
-        let sender =
-            waiters.entry((tenant.clone(), instance)).or_insert_with(|| Arc::new(watch::channel(None).0));
-        sender.subscribe()
+        let sender = waiters.entry(key.clone()).or_insert_with(|| watch::channel(None).0);
+        End { told: Some(sender.subscribe()), waiters: self.waiters.clone(), key }
     }
 
     pub(crate) fn ended(&self, tenant: &TenantId, instance: Uuid, result: impl FnOnce() -> InstanceResult) {
@@ -76,13 +72,47 @@ impl Hub {
             sender.send_replace(Some(result()));
         }
     }
+}
 
-    /// Forgets an instance nobody waits for any more.
-    pub(crate) fn forget(&self, tenant: &TenantId, instance: Uuid) {
+/// Waits for an instance's end; dropped, it leaves nothing behind.
+pub(crate) struct End {
+    told: Option<watch::Receiver<Option<InstanceResult>>>,
+    waiters: Arc<Waiters>,
+    key: (TenantId, Uuid),
+}
+
+impl End {
+    /// How the instance ended, once it has.
+    pub(crate) async fn wait(&mut self) -> Option<InstanceResult> {
+        self.told.as_mut()?.wait_for(Option::is_some).await.ok()?.clone()
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // First the receiver: the entry goes with the last one.
+        self.told = None;
         let mut waiters = self.waiters.lock();
-        let key = (tenant.clone(), instance);
-        if waiters.get(&key).is_some_and(|sender| sender.receiver_count() == 0) {
-            waiters.remove(&key);
+        if waiters.get(&self.key).is_some_and(|sender| sender.receiver_count() == 0) {
+            waiters.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_waits_is_told_and_nothing_is_left_behind() {
+        let (hub, tenant, id) = (Hub::new(), TenantId::new("acme").expect("valid"), Uuid::from_u128(1));
+        let (mut one, two) = (hub.end_of(&tenant, id), hub.end_of(&tenant, id));
+        drop(two);
+        assert_eq!(hub.waiters.lock().len(), 1, "one still waits");
+        hub.ended(&tenant, id, || InstanceResult::Cancelled);
+        assert_eq!(one.wait().await, Some(InstanceResult::Cancelled));
+        drop(one);
+        drop(hub.end_of(&tenant, id));
+        assert!(hub.waiters.lock().is_empty());
     }
 }

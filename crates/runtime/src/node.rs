@@ -23,6 +23,7 @@ use std::{
     time::Duration,
 };
 use store::Store;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::Declaration;
@@ -87,6 +88,7 @@ impl Node {
             node,
             committer: Committer::start(&tasks, pipeline),
             definitions: Definitions::new(store.clone()),
+            turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),
             slots: Slots::new(),
             held: Held::default(),
             calls: CallQueue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, workers),

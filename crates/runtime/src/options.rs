@@ -11,7 +11,7 @@ pub struct Options {
     pub batches_in_flight_max: usize,
     /// Commits waiting for a batch; beyond it callers wait.
     pub commits_queued_max: usize,
-    /// Turns claimed from the backlog and not yet finished.
+    /// Signals and timers in memory whose turns are not yet finished; beyond it they stay in the store.
     pub turns_in_flight_max: usize,
     /// Calls of one tenant kept in memory; beyond it they stay in the store.
     pub calls_queued_per_tenant_max: usize,

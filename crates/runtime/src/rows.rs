@@ -10,6 +10,7 @@ use machine::{
 };
 use std::sync::Arc;
 use store::{Write, rows::*};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 /// One decision about to be written.
@@ -29,7 +30,7 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Born {
     pub(crate) state_json: Vec<u8>,
     calls: Vec<(CallRow, Reservation)>,
-    continues: Vec<SignalRow>,
+    continues: Vec<(SignalRow, OwnedSemaphorePermit)>,
     /// Tokens of calls that are no longer wanted.
     dropped: Vec<u64>,
     tasks: Vec<(Uuid, &'static str, i64)>,
@@ -78,10 +79,8 @@ impl Change<'_> {
                 writes.push(self.timer(*token, *due_at, &envelope));
             }
             Effect::Continue { token } => {
-                let row =
-                    self.continuation(&self.envelope(SignalType::InternalContinue, *token, version, None));
-                born.continues.push(row.clone());
-                writes.push(Write::Signal(row));
+                let envelope = self.envelope(SignalType::InternalContinue, *token, version, None);
+                writes.push(self.continuation(&envelope, born));
             }
             Effect::Task(task) => self.task(task, writes, born),
             Effect::Emit { id, event } => {
@@ -113,8 +112,10 @@ impl Change<'_> {
         })
     }
 
-    fn continuation(&self, envelope: &SignalEnvelope) -> SignalRow {
-        SignalRow {
+    /// Born claimed if this node has room for one more turn.
+    fn continuation(&self, envelope: &SignalEnvelope, born: &mut Born) -> Write {
+        let permit = self.engine.turns.clone().try_acquire_owned().ok();
+        let row = SignalRow {
             id: envelope.signal_id,
             instance: self.subject.instance,
             signal_type: "InternalContinue".to_owned(),
@@ -122,8 +123,13 @@ impl Change<'_> {
             created_at: self.now,
             visible_at: self.now,
             attempt: 0,
-            owner: Some(self.engine.node),
+            owner: permit.is_some().then_some(self.engine.node),
+        };
+        match permit {
+            Some(permit) => born.continues.push((row.clone(), permit)),
+            None => born.backlog = true,
         }
+        Write::Signal(row)
     }
 
     fn event(&self, id: Uuid, event: &machine::Data) -> Write {
@@ -338,7 +344,7 @@ impl Born {
         crate::calls::pump(engine);
         // A stop gives them back: an instance that yields again and again must not hold it up.
         let continues = if engine.is_stopping() { vec![] } else { self.continues };
-        for row in continues {
+        for (row, permit) in continues {
             let token = continue_token(&row);
             let hold = Some(engine.held.hold(tenant, row.key()));
             slots::submit(
@@ -351,7 +357,7 @@ impl Born {
                     source: turn::Source::Signal(Box::new(row)),
                     also: vec![],
                     reply: None,
-                    permit: None,
+                    permit: Some(permit),
                     hold,
                 },
             );
@@ -374,7 +380,7 @@ impl Born {
     /// they become backlog. If it did not, this writes nothing.
     pub(crate) async fn put_back(self, engine: &Arc<Engine>, tenant: &TenantId) {
         let calls = self.calls.iter().map(|(row, _)| row.key());
-        let rows: Vec<QueueKey> = calls.chain(self.continues.iter().map(SignalRow::key)).collect();
+        let rows: Vec<QueueKey> = calls.chain(self.continues.iter().map(|(row, _)| row.key())).collect();
         lost::release(engine, tenant, &rows).await;
         engine.wake.at(engine.now());
     }

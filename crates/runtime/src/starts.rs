@@ -1,9 +1,10 @@
 //! Starts and signals: the commits that come from callers, each with its idempotency record.
 
 use crate::{
-    api::{InstanceResult, Refusal, Signal, Start, Started},
+    api::{Refusal, Signal, Start, Started},
     engine::Engine,
     finder,
+    hub::End,
     metrics::Metrics,
     refusal, rows,
     slots::Cached,
@@ -19,6 +20,7 @@ use machine::{
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 /// What the idempotency records of starts are filed under.
@@ -30,9 +32,6 @@ pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start)
     let (owned, tenant) = (engine.clone(), tenant.clone());
     to_the_end(engine, async move { start_as(&owned, &tenant, start, id, now).await }).await
 }
-
-/// What tells of an instance's end.
-pub(crate) type End = tokio::sync::watch::Receiver<Option<InstanceResult>>;
 
 /// Starts, listening for the end from before the beginning. `None` if an earlier request started it.
 pub(crate) async fn start_and_watch(
@@ -46,8 +45,6 @@ pub(crate) async fn start_and_watch(
     let (owned, of) = (engine.clone(), tenant.clone());
     let started = to_the_end(engine, async move { start_as(&owned, &of, start, id, now).await }).await;
     if !matches!(&started, Ok(started) if started.id == id) {
-        drop(end);
-        engine.hub.forget(tenant, id);
         return started.map(|started| (started, None));
     }
     started.map(|started| (started, Some(end)))
@@ -290,6 +287,8 @@ pub(crate) async fn signal(
             problems: vec![],
         });
     }
+    // Without room in memory the signal is backlog from the start.
+    let permit = engine.turns.clone().try_acquire_owned().ok();
     let row = SignalRow {
         id: signal_id,
         instance,
@@ -298,14 +297,19 @@ pub(crate) async fn signal(
         created_at: now,
         visible_at: now,
         attempt: 0,
-        owner: Some(engine.node),
+        owner: permit.is_some().then_some(engine.node),
     };
     let (owned, tenant) = (engine.clone(), tenant.clone());
-    to_the_end(engine, async move { commit_signal(&owned, &tenant, row).await }).await?;
+    to_the_end(engine, async move { commit_signal(&owned, &tenant, row, permit).await }).await?;
     Ok(signal_id)
 }
 
-async fn commit_signal(engine: &Arc<Engine>, tenant: &TenantId, row: SignalRow) -> Result<(), Refusal> {
+async fn commit_signal(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    row: SignalRow,
+    permit: Option<OwnedSemaphorePermit>,
+) -> Result<(), Refusal> {
     let scope = format!("signal:{}", row.instance.simple());
     let key = row.id.simple().to_string();
     let record = InboxRow {
@@ -343,7 +347,11 @@ async fn commit_signal(engine: &Arc<Engine>, tenant: &TenantId, row: SignalRow) 
             Err(error) => return Err(refusal::of_store(error)),
         }
     }
-    let claimed = Claimed { tenant: tenant.clone(), row };
-    finder::deliver_signal(engine, claimed, None).await;
+    match permit {
+        Some(permit) => {
+            finder::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
+        }
+        None => engine.wake.at(row.visible_at),
+    }
     Ok(())
 }
