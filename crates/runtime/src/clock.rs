@@ -20,11 +20,13 @@ pub trait Clock: Send + Sync + 'static {
 pub trait Entropy: Send + Sync + 'static {
     fn bytes16(&self) -> [u8; 16];
 
-    /// A fresh UUIDv7.
+    /// A fresh UUIDv7. Its first random bits hold the microseconds, so that ids sort by the time they were made.
     fn id(&self, now: Time) -> Uuid {
         let bytes = self.bytes16();
         let mut random = [0u8; 10];
         random.copy_from_slice(&bytes[..10]);
+        let fraction = (now.0.rem_euclid(1000) * 4096 / 1000) as u16;
+        random[..2].copy_from_slice(&fraction.to_be_bytes());
         uuid::Builder::from_unix_timestamp_millis((now.0 / 1000).max(0) as u64, &random).into_uuid()
     }
 
