@@ -56,6 +56,7 @@ pub struct StateRow {
     pub waiting_until: Option<Time>,
     pub active_task_id: Option<Uuid>,
     pub resume_pointer_json: Option<Vec<u8>>,
+    /// `None` leaves the one before.
     pub last_signal_id: Option<Uuid>,
     pub last_error_code: Option<String>,
     pub last_error_json: Option<Vec<u8>>,

@@ -58,12 +58,18 @@ pub struct InstanceView {
     pub row: crate::rows::InstanceRow,
     pub state_version: i64,
     pub runtime_status: String,
+    pub snapshot_schema_version: i64,
     pub waiting_kind: Option<String>,
+    pub waiting_token: Option<String>,
     pub waiting_until: Option<Time>,
     pub active_task_id: Option<Uuid>,
     /// The resume pointer as JSON: which step it stands at.
     pub resume_pointer_json: Option<Vec<u8>>,
+    pub last_signal_id: Option<Uuid>,
+    pub last_error_code: Option<String>,
+    pub last_error_json: Option<Vec<u8>>,
     pub last_executed_by: Uuid,
+    pub last_executed_on: Time,
 }
 
 /// Depths and counts for metrics and conservation checks.

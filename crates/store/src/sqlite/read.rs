@@ -37,7 +37,8 @@ pub(super) const DEAD_LETTER: &str =
 pub(super) const INSTANCE: &str = "SELECT i.id, i.namespace, i.name, i.version, i.business_key, i.business_parts,
     i.status, i.input, i.output, i.error, i.context, i.traceparent, i.correlation_id, i.created_at, i.updated_at,
     i.ended_at, s.state_version, s.runtime_status, s.waiting_kind, s.waiting_until_utc, s.active_task_id,
-    s.resume_pointer_json, s.last_executed_by
+    s.resume_pointer_json, s.last_executed_by, s.snapshot_schema_version, s.waiting_token, s.last_signal_id,
+    s.last_error_code, s.last_error_json, s.last_executed_on_utc
     FROM wf_instances i CROSS JOIN wf_runtime_states s
       ON s.tenant = i.tenant AND s.runtime_instance_id = i.id
     WHERE i.tenant = ?1";
@@ -252,6 +253,12 @@ pub(super) fn instance(row: &Row<'_>) -> rusqlite::Result<InstanceView> {
         active_task_id: optional_id(row, 20)?,
         resume_pointer_json: row.get(21)?,
         last_executed_by: id(row, 22)?,
+        snapshot_schema_version: row.get(23)?,
+        waiting_token: row.get(24)?,
+        last_signal_id: optional_id(row, 25)?,
+        last_error_code: row.get(26)?,
+        last_error_json: row.get(27)?,
+        last_executed_on: time(row, 28)?,
     })
 }
 

@@ -42,7 +42,7 @@ statements! {
          ON CONFLICT DO NOTHING";
     UpdateState = "UPDATE wf_runtime_states SET state_version = ?4, snapshot_schema_version = ?5,
          runtime_status = ?6, waiting_kind = ?7, waiting_token = ?8, waiting_until_utc = ?9,
-         active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = ?12, last_error_code = ?13,
+         active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = coalesce(?12, last_signal_id), last_error_code = ?13,
          last_error_json = ?14, last_executed_by = ?15, last_executed_on_utc = ?16,
          completed_on_utc = ?17, state_json = ?18
          WHERE tenant = ?1 AND runtime_instance_id = ?2 AND state_version = ?3";
