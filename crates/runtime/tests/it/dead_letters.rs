@@ -1,0 +1,206 @@
+//! B33, B34, P13: four causes, four reasons; what was given up is kept whole and can be put back once.
+
+use crate::{support::*, tap::Act};
+use machine::{retry::RetryPolicy, time::Span};
+use parking_lot::Mutex;
+use runtime::api::Refusal;
+use serde_json::json;
+use std::sync::Arc;
+use store::{Write, rows::*};
+use uuid::Uuid;
+use worker::{Class, Outcome};
+
+const LISTEN: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]";
+
+fn not_found(answer: Result<(), Refusal>) -> bool {
+    matches!(answer, Err(Refusal::NotFound(_)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_definition_is_a_reason_of_its_own_and_replay_works_once_it_is_deployed() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let model = node.start("d", json!({})).await;
+    // An instance of a definition that was never deployed here.
+    let id = Uuid::from_u128(42);
+    let (view, loaded) = (world.view(model).await, world.snapshot(model).await);
+    let instance = InstanceRow { id, name: "gone".to_owned(), ..view.row.clone() };
+    let state = StateRow {
+        instance: id,
+        expected_version: 0,
+        state_version: 1,
+        snapshot_schema_version: 1,
+        runtime_status: view.runtime_status,
+        waiting_kind: view.waiting_kind,
+        waiting_token: view.waiting_token,
+        waiting_until: None,
+        active_task_id: None,
+        resume_pointer_json: view.resume_pointer_json,
+        last_signal_id: None,
+        last_error_code: None,
+        last_error_json: None,
+        last_executed_by: node.node.id(),
+        last_executed_on: world.now(),
+        state_json: serde_json::to_vec(&loaded).unwrap(),
+    };
+    let history = HistoryRow { instance: id, version: 1, at: world.now(), events: b"[]".to_vec() };
+    let create = Write::CreateInstance { instance: Box::new(instance), state: Box::new(state) };
+    world.write(vec![create, Write::History(history)]).await;
+    node.signal(id, "go", json!(7)).await;
+    let letter = world.letter().await;
+    assert_eq!(letter.reason, "definition-missing");
+    assert!(letter.detail.contains("gone"), "{}", letter.detail);
+    node.deploy("gone", LISTEN).await;
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+    assert_eq!(node.output(id).await, json!([7]));
+    assert!(world.letters().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_to_nobody_is_tried_with_growing_delays_then_kept_and_replayed_after_the_start() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = Uuid::from_u128(43);
+    let retries = Arc::new(Mutex::new(Vec::new()));
+    let (noted, clock) = (retries.clone(), world.clock.clone());
+    node.tap.on_commit(move |batch| {
+        for write in batch.iter().flat_map(|commit| &commit.writes) {
+            if let Write::RetrySignal { visible_at, attempt, .. } = write {
+                noted.lock().push((*attempt, visible_at.since(clock.now())));
+            }
+        }
+        Act::Pass
+    });
+    let before = world.now();
+    node.signal(id, "go", json!(8)).await;
+    let letter = world.letter().await;
+    assert_eq!((letter.source.as_str(), letter.reason.as_str()), ("signal", "retries-exhausted"));
+    assert_eq!((letter.instance, letter.last_node), (Some(id), node.node.id()));
+    assert!(letter.failed_at > before && letter.failed_at <= world.now());
+    assert_eq!(letter.attempts, 5);
+    let policy =
+        RetryPolicy { attempts_max: 6, base: Span::from_millis(200), factor: 3.0, cap: Span::from_secs(60) };
+    for (attempt, delay) in retries.lock().iter() {
+        let ceiling = policy.delay(*attempt, 1.0).unwrap();
+        assert!(*delay <= ceiling && *delay >= Span(ceiling.0 / 2), "{attempt}: {delay:?} of {ceiling:?}");
+    }
+    let mut start = start_of("d", json!({}));
+    start.id = Some(id);
+    node.handle.start(&node.tenant, start).await.unwrap();
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+    assert_eq!(node.output(id).await, json!([8]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_call_is_a_dead_letter_and_replay_puts_back_the_same_bytes() {
+    let world = World::new();
+    let (declaration, seen) = recording(&world, "w", |_, input| Outcome::Done(input));
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    let now = world.now();
+    let row = CallRow {
+        instance: id,
+        token: 9,
+        target: "w".to_owned(),
+        envelope: b"not a call".to_vec(),
+        created_at: now,
+        visible_at: now,
+        attempt: 1,
+        last_error: None,
+        owner: None,
+    };
+    world.write(vec![Write::Call(row)]).await;
+    for _ in 0..2 {
+        let letter = world.letter().await;
+        assert_eq!((letter.source.as_str(), letter.reason.as_str()), ("call", "deserialization"));
+        assert_eq!(letter.envelope, b"not a call");
+        node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+        until(|| async { world.counts().await.calls == 0 }).await;
+    }
+    assert!(seen.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_the_store_refuses_for_good_become_a_dead_letter_and_others_go_on() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { rest: { wait: { seconds: 1 } } } ]").await;
+    let bad = node.start("d", json!("bad")).await;
+    let good = node.start("d", json!("good")).await;
+    node.tap.on_commit(move |batch| {
+        for commit in batch.iter_mut() {
+            let is_bad = |write: &Write| matches!(write, Write::UpdateState(state) if state.instance == bad);
+            if commit.writes.iter().any(is_bad) {
+                let row = HistoryRow { instance: bad, version: 1, at: machine::Time(0), events: vec![] };
+                commit.writes.push(Write::History(row));
+            }
+        }
+        Act::Pass
+    });
+    node.output(good).await;
+    let letter = world.letter().await;
+    assert_eq!((letter.source.as_str(), letter.reason.as_str()), ("timer", "retries-exhausted"));
+    assert_eq!(world.view(bad).await.state_version, 1);
+    node.tap.on_commit(|_| Act::Pass);
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+    node.output(bad).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn discarding_removes_the_letter_and_nothing_else() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    node.signal(Uuid::from_u128(44), "go", json!(1)).await;
+    let letter = world.letter().await;
+    node.handle.discard_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+    assert!(world.letters().await.is_empty());
+    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letter.id, "op").await));
+    assert!(not_found(node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await));
+    let other = machine::TenantId::new("other").unwrap();
+    assert!(world.store.dead_letter(&other, letter.id).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caught_failure_is_no_dead_letter() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, _| Outcome::fail(Class::Poison, "no"));
+    let node = world.build().worker(declaration).start().await;
+    node.deploy(
+        "d",
+        "do: [ { t: { try: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ], catch: { do: [ { b: { set: { caught: true } } } ] } } } ]",
+    )
+    .await;
+    let id = node.start("d", json!({})).await;
+    assert_eq!(node.output(id).await, json!({ "caught": true }));
+    assert!(world.letters().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_in_the_middle_of_a_replay_replays_once() {
+    for act in [Act::CrashBefore, Act::CrashAfter] {
+        let world = World::new();
+        let node = world.node().await;
+        node.deploy("d", LISTEN).await;
+        let id = Uuid::from_u128(45);
+        node.signal(id, "go", json!(1)).await;
+        let letter = world.letter().await;
+        let mut start = start_of("d", json!({}));
+        start.id = Some(id);
+        node.handle.start(&node.tenant, start).await.unwrap();
+        node.tap.once(
+            |commit| commit.writes.iter().any(|write| matches!(write, Write::ConsumeDeadLetter { .. })),
+            act,
+        );
+        let lost = node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await;
+        assert!(matches!(lost, Err(Refusal::Unavailable(_))), "{lost:?}");
+        let next = world.node().await;
+        let again = next.handle.replay_dead_letter(&next.tenant, letter.id, "op").await;
+        assert_eq!(again.is_ok(), act == Act::CrashBefore, "{again:?}");
+        assert_eq!(next.output(id).await, json!([1]));
+        assert_eq!(world.count(id, "signal.received").await, 1);
+    }
+}

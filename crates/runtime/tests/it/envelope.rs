@@ -1,0 +1,152 @@
+//! B17, B18, B19: the signal envelope: what it holds, what it must hold, and every signal type.
+
+use crate::support::*;
+use machine::command::{ENVELOPE_MAX, SignalEnvelope, SignalType};
+use serde_json::{Value, json};
+use store::{Write, rows::*};
+use uuid::Uuid;
+
+const LISTEN: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]";
+
+/// An envelope with every required member.
+fn envelope(instance: Uuid, signal_type: &str) -> Value {
+    json!({
+        "signalId": Uuid::from_u128(5),
+        "workflowInstanceId": instance,
+        "runtimeProvider": "windlass",
+        "signalType": signal_type,
+        "expectedVersion": 1,
+    })
+}
+
+fn row(world: &World, instance: Uuid, envelope: &[u8]) -> SignalRow {
+    SignalRow {
+        id: Uuid::from_u128(5),
+        instance,
+        signal_type: "whatever".to_owned(),
+        envelope: envelope.to_vec(),
+        created_at: world.now(),
+        visible_at: world.now(),
+        attempt: 0,
+        owner: None,
+    }
+}
+
+/// Puts the envelope into the queue behind the node's back.
+async fn send(world: &World, instance: Uuid, envelope: &Value) {
+    let row = row(world, instance, &serde_json::to_vec(envelope).unwrap());
+    world.write(vec![Write::Signal(row)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_required_member_makes_a_dead_letter_with_reason_deserialization() {
+    for member in ["signalId", "workflowInstanceId", "runtimeProvider", "signalType", "expectedVersion"] {
+        let world = World::new();
+        let node = world.node().await;
+        node.deploy("d", LISTEN).await;
+        let id = node.start("d", json!({})).await;
+        let mut envelope = envelope(id, "ExternalSignal");
+        envelope.as_object_mut().unwrap().remove(member);
+        send(&world, id, &envelope).await;
+        let letter = world.letter().await;
+        assert_eq!(
+            (letter.source.as_str(), letter.reason.as_str()),
+            ("signal", "deserialization"),
+            "{member}"
+        );
+        assert!(letter.detail.contains(member), "{}", letter.detail);
+        assert_eq!(letter.envelope, serde_json::to_vec(&envelope).unwrap(), "byte for byte");
+        assert_eq!((letter.last_node, letter.instance), (node.node.id(), Some(id)));
+        assert_eq!((world.counts().await.signals, world.view(id).await.state_version), (0, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_envelope_at_all_and_what_has_an_unknown_type_are_dead_letters() {
+    let bad: [&[u8]; 5] = [b"", b"{", b"\xff\xfe", b"[]", b"{\"signalType\":\"Nonsense\"}"];
+    for bytes in bad {
+        let world = World::new();
+        let node = world.node().await;
+        node.deploy("d", LISTEN).await;
+        let id = node.start("d", json!({})).await;
+        world.write(vec![Write::Signal(row(&world, id, bytes))]).await;
+        let letter = world.letter().await;
+        assert_eq!(letter.reason, "deserialization");
+        assert_eq!(letter.envelope, bytes);
+    }
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    send(&world, id, &envelope(id, "Nonsense")).await;
+    assert!(world.letter().await.detail.contains("Nonsense"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_signal_is_an_event_to_listen_steps() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    node.signal(id, "go", json!({ "x": 1 })).await;
+    assert_eq!(node.output(id).await, json!([{ "x": 1 }]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_internal_continue_goes_on_with_a_long_pure_stretch() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { loop: { for: { each: i, in: '${ [range(3000)] }' }, do: [ { a: { set: { n: '${ $i }' } } } ] } } ]")
+        .await;
+    let id = node.start("d", json!({})).await;
+    assert_eq!(node.output(id).await, json!({ "n": 2999 }));
+    assert!(world.view(id).await.state_version >= 3, "one turn does not hold the node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sub_workflow_signal_is_a_dead_letter_while_no_sub_workflow_can_wait() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    send(&world, id, &envelope(id, "SubWorkflowCompleted")).await;
+    assert_eq!(world.letter().await.reason, "deserialization");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_envelope_is_small_holds_no_snapshot_and_reads_back_byte_for_byte() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { rest: { wait: { hours: 1 } } } ]").await;
+    let mut start = start_of("d", json!({ "big": "x".repeat(200_000) }));
+    start.traceparent = Some("00-t-01".to_owned());
+    start.correlation_id = Some("corr".to_owned());
+    let id = node.handle.start(&node.tenant, start).await.unwrap().id;
+    let outsider = Uuid::from_u128(9);
+    world.store.join(outsider, world.now(), 1_000_000_000).await.unwrap();
+    let later = world.now().after(machine::time::Span::from_secs(7200));
+    let timer = world.store.claim_timers(outsider, later, 1).await.unwrap().remove(0).row;
+    assert!(timer.envelope.len() < 1024, "{} bytes", timer.envelope.len());
+    let read: SignalEnvelope = serde_json::from_slice(&timer.envelope).unwrap();
+    assert_eq!(serde_json::to_vec(&read).unwrap(), timer.envelope);
+    assert_eq!((read.signal_type, read.workflow_instance_id), (SignalType::TimerDue, id));
+    assert_eq!((read.trace_id.as_deref(), read.correlation_id.as_deref()), (Some("00-t-01"), Some("corr")));
+    assert_eq!(read.due_at_utc, world.view(id).await.waiting_until.map(machine::Time::rfc3339));
+    let json: Value = serde_json::from_slice(&timer.envelope).unwrap();
+    assert!(json.get("workflowState").is_none() && json["payload"] == json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_above_the_cap_is_refused_before_anything_is_stored() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    let signal = signal_of("go", json!("x".repeat(ENVELOPE_MAX)), None);
+    let refused = node.handle.signal(&node.tenant, id, signal).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("signal-too-large"), "{refused:?}");
+    assert_eq!((world.counts().await.signals, world.view(id).await.state_version), (0, 1));
+    let fits = signal_of("go", json!("x".repeat(ENVELOPE_MAX - 1024)), None);
+    node.handle.signal(&node.tenant, id, fits).await.unwrap();
+    node.output(id).await;
+}

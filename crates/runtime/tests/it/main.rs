@@ -1,0 +1,33 @@
+//! Integration tests of the runtime: the real node over a real store, with time and faults in the test's hands.
+//!
+//! Each file is one topic; each test is one promise. `support` builds worlds and nodes, `tap` is a store that can be
+//! counted and broken.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap is a failed test; the lint sees only the test functions themselves"
+)]
+
+mod support;
+mod tap;
+mod workers;
+
+mod atomic;
+mod calls;
+mod columns;
+mod dead_letters;
+mod envelope;
+mod http;
+mod memory;
+mod nodes;
+mod orders;
+mod outages;
+mod poison;
+mod restart;
+mod signals;
+mod silence;
+mod snapshot;
+mod starts;
+mod stop;
+mod timers;
+mod walk;

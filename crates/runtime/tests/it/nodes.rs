@@ -1,0 +1,100 @@
+//! B27, B28, C14, P7: many nodes over one store: at least once delivered, once effective, a zombie changes nothing.
+
+use crate::support::*;
+use machine::Data;
+use runtime::api::TaskAct;
+use serde_json::json;
+use uuid::Uuid;
+
+const LISTEN: &str = "do: [ { a: { listen: { to: { one: { with: { type: go } } } } } }, { b: { listen: { to: { one: { with: { type: go } } } } } } ]";
+
+#[tokio::test(start_paused = true)]
+async fn the_same_signal_told_to_many_nodes_moves_the_instance_once() {
+    let world = World::new();
+    let mut nodes = Vec::new();
+    for _ in 0..4 {
+        nodes.push(world.node().await);
+    }
+    nodes[0].deploy("d", LISTEN).await;
+    let id = nodes[0].start("d", json!({})).await;
+    let signal = Uuid::from_u128(6);
+    let send = |node: &Up| {
+        let (handle, tenant) = (node.handle.clone(), node.tenant.clone());
+        async move { handle.signal(&tenant, id, signal_of("go", json!(1), Some(signal))).await }
+    };
+    let answers = futures_util::future::join_all(nodes.iter().map(send)).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|id| *id == signal)), "{answers:?}");
+    pass(secs(60)).await;
+    assert_eq!(world.view(id).await.state_version, 2, "once");
+    assert_eq!(world.count(id, "signal.received").await, 1);
+    let row = world.view(id).await;
+    assert_eq!((row.row.status.as_str(), world.counts().await.signals), ("waiting", 0));
+    // Any node serves it later.
+    nodes[3].signal(id, "go", json!(2)).await;
+    nodes[1].output(id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_completed_on_two_nodes_at_once_completes_once() {
+    let world = World::new();
+    let (first, second) = (world.node().await, world.node().await);
+    first.deploy("d", "do: [ { a: { call: 'human-task:1.0.0@default', with: { title: T } } } ]").await;
+    for n in 0..20 {
+        let id = first.start("d", json!(n)).await;
+        let task = world.tasks(id).await[0].id;
+        let act = |node: &Up, who: i64| {
+            let (handle, tenant) = (node.handle.clone(), node.tenant.clone());
+            let act = TaskAct::Complete { result: Data::int(who) };
+            async move { handle.act_on_task(&tenant, task, act, "ann", None).await }
+        };
+        let (one, two) = tokio::join!(act(&first, 1), act(&second, 2));
+        assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
+        let winner = if one.is_ok() { 1 } else { 2 };
+        assert_eq!(first.output(id).await, json!(winner));
+        assert_eq!(world.view(id).await.state_version, 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_node_dies_the_others_take_its_work_after_its_lease_and_go_on_meanwhile() {
+    let world = World::new();
+    let gate = Gate::new();
+    let dying = world.build().worker(gate.worker("w")).start().await;
+    let survivor = world.build().worker(echo("w")).start().await;
+    dying.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        ids.push(dying.start("d", json!(n)).await);
+    }
+    pass(secs(1)).await;
+    dying.crash().await;
+    let quick = survivor.start("d", json!("quick")).await;
+    assert_eq!(survivor.output(quick).await, json!("quick"), "throughput continues");
+    for (n, id) in ids.into_iter().enumerate() {
+        assert_eq!(survivor.output(id).await, json!(n));
+    }
+    let lasted = world.now().0 - EPOCH;
+    assert!((10_000_000..30_000_000).contains(&lasted), "about the lease and a third: {lasted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_over_changes_nothing_and_says_so() {
+    let world = World::new();
+    let gate = Gate::new();
+    let zombie = world.build().worker(gate.worker("w")).start().await;
+    zombie.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    let id = zombie.start("d", json!(1)).await;
+    pass(secs(1)).await;
+    // Its lease is not renewed for a while: everything it says gets lost.
+    zombie.tap.break_down("renew");
+    let next = world.build().worker(echo("w")).start().await;
+    assert_eq!(next.output(id).await, json!(1));
+    let version = world.view(id).await.state_version;
+    gate.open.add_permits(1);
+    zombie.node.fenced().await;
+    assert_eq!(world.view(id).await.state_version, version);
+    assert!(!zombie.handle.is_ready());
+    let refused = zombie.handle.start(&zombie.tenant, start_of("d", json!(2))).await;
+    assert!(matches!(refused, Err(runtime::api::Refusal::Unavailable(_))), "{refused:?}");
+    next.stop().await;
+}

@@ -1,0 +1,148 @@
+//! B29, B30, B31: nodes gone, store gone, both gone: everything goes on by itself afterwards.
+
+use crate::{support::*, tap::Act};
+use runtime::api::Refusal;
+use serde_json::json;
+use store::Write;
+use worker::Outcome;
+
+const REST: &str =
+    "do: [ { rest: { wait: { seconds: 30 } } }, { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]";
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_due_while_no_node_is_up_fires_when_one_starts() {
+    let world = World::new();
+    let node = world.build().worker(echo("w")).start().await;
+    node.deploy("d", REST).await;
+    let id = node.start("d", json!(1)).await;
+    node.crash().await;
+    pass(secs(3600)).await;
+    assert_eq!(world.view(id).await.state_version, 1);
+    let began = world.now();
+    let next = world.build().worker(echo("w")).start().await;
+    next.output(id).await;
+    assert!(world.now().since(began).0 < 1_000_000, "at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn signals_sent_before_all_nodes_died_are_used_when_one_starts() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]").await;
+    let id = node.start("d", json!({})).await;
+    let has_signal =
+        |commit: &store::Commit| commit.writes.iter().any(|write| matches!(write, Write::Signal(_)));
+    node.tap.once(has_signal, Act::CrashAfter);
+    let lost = node.handle.signal(&node.tenant, id, signal_of("go", json!(1), None)).await;
+    assert!(matches!(lost, Err(Refusal::Unavailable(_))), "{lost:?}");
+    pass(secs(60)).await;
+    assert_eq!(world.counts().await.signals, 1);
+    let next = world.node().await;
+    assert_eq!(next.output(id).await, json!([1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_a_minute_stops_work_without_a_storm_and_it_resumes_by_itself() {
+    let world = World::new();
+    let (declaration, seen) = recording(&world, "w", |_, input| Outcome::Done(input));
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", REST).await;
+    let mut ids = Vec::new();
+    for n in 0..20 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    pass(secs(20)).await;
+    node.tap.break_down("*");
+    node.tap.take_counts();
+    pass(secs(60)).await;
+    let asked: u64 = node.tap.take_counts().values().sum();
+    assert!(asked < 400, "bounded back-off: {asked} requests in a minute");
+    let refused = node.handle.start(&node.tenant, start_of("d", json!(0))).await;
+    assert!(matches!(refused, Err(Refusal::Unavailable(_))), "{refused:?}");
+    assert!(node.handle.is_ready(), "it waits, it does not give up");
+    node.tap.repair();
+    let back = world.now();
+    for id in ids {
+        node.output(id).await;
+    }
+    assert!(world.now().since(back).0 < 10_000_000, "soon after, without anybody's help");
+    assert_eq!(seen.lock().len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_that_come_in_while_the_store_is_away_are_kept_and_committed_after() {
+    let world = World::new();
+    let gate = Gate::new();
+    let node = world.build().worker(gate.worker("w")).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    let mut ids = Vec::new();
+    for n in 0..30 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    until(|| async { gate.begun() == 30 }).await;
+    node.tap.break_down("*");
+    gate.open.add_permits(30);
+    node.tap.take_counts();
+    pass(secs(60)).await;
+    let asked = node.tap.take_counts();
+    assert!(asked["commit"] < 30 * 40, "each result backs off to 5 s: {asked:?}");
+    node.tap.repair();
+    for id in ids {
+        node.output(id).await;
+    }
+    assert_eq!(gate.begun(), 30, "no call is made twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_refuses_starts_as_full_and_takes_them_again_when_there_is_room() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { rest: { wait: { seconds: 5 } } } ]").await;
+    let id = node.start("d", json!(1)).await;
+    node.tap.on_commit(|_| Act::Full);
+    let refused = node.handle.start(&node.tenant, start_of("d", json!(2))).await;
+    assert!(matches!(refused, Err(Refusal::Full)), "{refused:?}");
+    assert_eq!(world.status(id).await, "waiting", "reads work");
+    pass(secs(60)).await;
+    node.tap.on_commit(|_| Act::Pass);
+    node.output(id).await;
+    let id = node.start("d", json!(3)).await;
+    node.output(id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_everything_died_in_the_middle_of_work_the_counts_add_up() {
+    let world = World::new();
+    let mut acknowledged = Vec::new();
+    for round in 0..6u64 {
+        let (declaration, _) = recording(&world, "w", |context, input| match context.attempt {
+            1 => Outcome::retry("first never works"),
+            _ => Outcome::Done(input),
+        });
+        let build = world.build().worker(declaration).options(|options| options.batch_max = 4);
+        let node = if round % 2 == 0 { build.sole().start().await } else { build.start().await };
+        node.deploy("d", REST).await;
+        for n in 0..10 {
+            acknowledged.push(node.start("d", json!(n)).await);
+        }
+        let mut left = 7 * round;
+        node.tap.on_commit(move |_| {
+            left = left.saturating_sub(1);
+            match left {
+                1 if round % 2 == 0 => Act::CrashBefore,
+                1 => Act::CrashAfter,
+                _ => Act::Pass,
+            }
+        });
+        pass(secs(20 + round * 3)).await;
+        node.crash().await;
+    }
+    let node = world.build().worker(echo("w")).sole().start().await;
+    for id in &acknowledged {
+        node.output(*id).await;
+        assert_eq!(world.count(*id, "step.completed").await, 2, "P4");
+    }
+    let counts = world.counts().await;
+    assert_eq!(counts.instances, [("completed".to_owned(), 60)], "P1, P11");
+    assert_eq!((counts.calls, counts.timers, counts.signals, counts.dead_letters), (0, 0, 0, 0));
+}

@@ -1,0 +1,134 @@
+//! P11, P12, P20: bad data harms only its own instance, sizes are bounded, and the accounts close.
+
+use crate::{support::*, tap::Act};
+use machine::Data;
+use runtime::api::Order;
+use serde_json::json;
+use worker::{Class, Outcome};
+
+const ONE: &str = "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]";
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_json_cannot_say_faults_its_instance_only() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, input| match input.as_i64() {
+        Some(3) => Outcome::Done(Data(machine::data::not_a_number())),
+        Some(5) => Outcome::Done(Data::array([Data::NULL, Data(machine::data::not_a_number())])),
+        _ => Outcome::Done(input),
+    });
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", ONE).await;
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    for (n, id) in ids.into_iter().enumerate() {
+        match n {
+            3 | 5 => {
+                let fault = node.fault(id).await;
+                assert!(fault.error_type.ends_with("/runtime") && fault.detail.unwrap().contains("NaN"));
+            }
+            _ => assert_eq!(node.output(id).await, json!(n)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_above_the_size_limit_faults_its_instance_and_is_not_stored() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, input| match input.as_i64() {
+        Some(1) => Outcome::Done(Data::text("x".repeat(2 << 20))),
+        Some(2) => Outcome::Done(Data::text("x".repeat((1 << 20) - 2))),
+        _ => Outcome::Done(input),
+    });
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", ONE).await;
+    let (large, fits) = (node.start("d", json!(1)).await, node.start("d", json!(2)).await);
+    assert!(node.fault(large).await.detail.unwrap().contains("2097154 bytes"));
+    assert_eq!(node.output(fits).await.as_str().unwrap().len(), (1 << 20) - 2);
+    let stored = world.store.load(&world.tenant, large).await.unwrap().unwrap();
+    assert!(stored.state_json.len() < 4096, "{}", stored.state_json.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poison_failure_text_is_stored_as_text() {
+    let world = World::new();
+    let (declaration, _) =
+        recording(&world, "w", |_, _| Outcome::fail(Class::Validation, "nul \0 and \u{fffd} and \"quotes\""));
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", ONE).await;
+    let id = node.start("d", json!(1)).await;
+    assert_eq!(node.fault(id).await.detail.as_deref(), Some("nul \0 and \u{fffd} and \"quotes\""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn expressions_that_need_the_sandbox_fault_cleanly_on_a_node_without_one() {
+    let world = World::new();
+    let node = world.node().await;
+    for (name, expression) in [
+        ("recursion", "def f: 1 + f; f"),
+        ("range", "[range(1e9)]"),
+        ("last", "last(range(1e12))"),
+        ("repeat", "[limit(3; repeat(1))]"),
+    ] {
+        node.deploy(name, &format!("do: [ {{ a: {{ set: {{ x: '${{ {expression} }}' }} }} }} ]")).await;
+        let id = node.start(name, json!({})).await;
+        let fault = node.fault(id).await;
+        assert!(fault.error_type.ends_with("/expression"), "{name}: {fault:?}");
+        assert_eq!((fault.status, fault.instance.as_deref()), (400, Some("/do/0/a")));
+        assert!(fault.detail.unwrap().contains("sandbox"));
+    }
+    node.deploy("fine", "do: [ { a: { set: { x: '${ [.[] | . * 2] }' } } } ]").await;
+    let id = node.start("fine", json!([1, 2])).await;
+    assert_eq!(node.output(id).await, json!({ "x": [2, 4] }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn accepted_is_running_and_completed_and_faulted_and_cancelled_and_nothing_else() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, input| match input.as_i64().unwrap_or(0) % 4 {
+        0 => Outcome::Done(input),
+        1 => Outcome::fail(Class::Validation, "no"),
+        2 => Outcome::fail(Class::Poison, "no"),
+        _ => Outcome::retry("down"),
+    });
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("works", ONE).await;
+    node.deploy("waits", "do: [ { a: { listen: { to: { one: { with: { type: go } } } } } } ]").await;
+    for n in 0..40 {
+        node.start("works", json!(n)).await;
+        let id = node.start("waits", json!(n)).await;
+        match n % 4 {
+            0 => node.handle.order(&node.tenant, id, Order::Cancel, "op").await.map(drop).unwrap(),
+            1 => node.handle.order(&node.tenant, id, Order::Pause, "op").await.map(drop).unwrap(),
+            _ => {}
+        }
+    }
+    pass(secs(600)).await;
+    let counts = world.counts().await;
+    let mut instances = counts.instances.clone();
+    instances.sort();
+    let expected = [("cancelled", 10), ("completed", 10), ("faulted", 30), ("paused", 10), ("waiting", 20)];
+    assert_eq!(instances, expected.map(|(status, count)| (status.to_owned(), count)));
+    assert_eq!(counts.instances.iter().map(|(_, count)| count).sum::<u64>(), 80);
+    assert_eq!(counts.dead_letters, 20, "poison and exhausted calls are dead letters, refusals are faults");
+    assert_eq!((counts.calls, counts.signals, counts.timers), (0, 0, 0));
+    assert_eq!(node.metric("windlass_instances_started_total"), 80.0);
+    assert_eq!(node.metric("windlass_instances_ended_total"), 50.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_panics_does_not_block_its_instance() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { rest: { wait: { seconds: 1 } } } ]").await;
+    let id = node.start("d", json!({})).await;
+    let mut left = 1;
+    node.tap.on_commit(move |_| {
+        left -= 1;
+        assert!(left != 0, "the store's client library panics once");
+        Act::Pass
+    });
+    node.output(id).await;
+    assert_eq!(world.view(id).await.state_version, 2);
+}

@@ -1,0 +1,241 @@
+//! A store between a node and the real one: it counts, and it fails when told to.
+
+use async_trait::async_trait;
+use machine::{TenantId, Time};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use store::{Commit, Error, Outcome, Result, Store, rows::*, views::*};
+use tokio::sync::Barrier;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// What happens to a batch on its way into the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Pass,
+    Unavailable,
+    Full,
+    /// The outcome is not known; nothing landed.
+    Lost,
+    /// The outcome is not known; all of it landed.
+    Landed,
+    /// The node dies; nothing landed.
+    CrashBefore,
+    /// The node dies; all of it landed.
+    CrashAfter,
+}
+
+type Hook = Box<dyn FnMut(&mut Vec<Commit>) -> Act + Send>;
+
+pub(crate) struct Tap {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) crash: CancellationToken,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+    /// Methods that answer `Unavailable`; `*` is all of them.
+    down: Mutex<BTreeSet<&'static str>>,
+    hook: Mutex<Option<Hook>>,
+    handed_out: Mutex<Option<(Claimed<SignalRow>, Arc<Barrier>)>>,
+}
+
+impl Tap {
+    pub(crate) fn new(inner: Arc<dyn Store>, crash: CancellationToken) -> Tap {
+        Tap {
+            inner,
+            crash,
+            counts: Mutex::default(),
+            down: Mutex::default(),
+            hook: Mutex::default(),
+            handed_out: Mutex::default(),
+        }
+    }
+
+    /// From now on every batch passes `hook`.
+    pub(crate) fn on_commit(&self, hook: impl FnMut(&mut Vec<Commit>) -> Act + Send + 'static) {
+        *self.hook.lock() = Some(Box::new(hook));
+    }
+
+    /// The next batch that `which` picks meets `act`; others pass.
+    pub(crate) fn once(&self, which: impl Fn(&Commit) -> bool + Send + 'static, act: Act) {
+        let mut left = 1;
+        self.on_commit(move |batch| {
+            let struck = left > 0 && batch.iter().any(&which);
+            left -= u32::from(struck);
+            if struck { act } else { Act::Pass }
+        });
+    }
+
+    pub(crate) fn break_down(&self, method: &'static str) {
+        self.down.lock().insert(method);
+    }
+
+    pub(crate) fn repair(&self) {
+        self.down.lock().clear();
+    }
+
+    /// How often each method was called since the last time it was asked.
+    pub(crate) fn take_counts(&self) -> BTreeMap<&'static str, u64> {
+        std::mem::take(&mut self.counts.lock())
+    }
+
+    async fn enter(&self, method: &'static str) -> Result<()> {
+        if self.crash.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+        *self.counts.lock().entry(method).or_default() += 1;
+        tokio::task::yield_now().await;
+        let down = self.down.lock();
+        match down.contains("*") || down.contains(method) {
+            true => Err(Error::Unavailable("broken by the test".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn die<T>(&self) -> T {
+        self.crash.cancel();
+        std::future::pending().await
+    }
+}
+
+macro_rules! pass {
+    ($tap:ident.$method:ident($($argument:expr),*)) => {{
+        $tap.enter(stringify!($method)).await?;
+        $tap.inner.$method($($argument),*).await
+    }};
+}
+
+#[async_trait]
+impl Store for Tap {
+    async fn commit(&self, node: Uuid, mut batch: Vec<Commit>) -> Result<Vec<Outcome>> {
+        self.enter("commit").await?;
+        let act = self.hook.lock().as_mut().map_or(Act::Pass, |hook| hook(&mut batch));
+        let unknown = || Error::Unknown("broken by the test".to_owned());
+        match act {
+            Act::Pass => self.inner.commit(node, batch).await,
+            Act::Unavailable => Err(Error::Unavailable("broken by the test".to_owned())),
+            Act::Full => Err(Error::Full("broken by the test".to_owned())),
+            Act::Lost => Err(unknown()),
+            Act::Landed => self.inner.commit(node, batch).await.and(Err(unknown())),
+            Act::CrashBefore => self.die().await,
+            Act::CrashAfter => {
+                self.inner.commit(node, batch).await?;
+                self.die().await
+            }
+        }
+    }
+
+    async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        pass!(self.join(node, now, lease_ms))
+    }
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        pass!(self.renew(node, now, lease_ms))
+    }
+    async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {
+        pass!(self.take_over(node, now))
+    }
+    async fn leave(&self, node: Uuid) -> Result<()> {
+        pass!(self.leave(node))
+    }
+    async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
+        self.enter("claim_signals").await?;
+        let handed_out = self.handed_out.lock().take();
+        if let Some((claimed, together)) = handed_out {
+            together.wait().await;
+            return Ok(vec![claimed]);
+        }
+        self.inner.claim_signals(node, now, limit).await
+    }
+    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
+        pass!(self.claim_calls(node, now, limit))
+    }
+    async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
+        pass!(self.claim_timers(node, now, limit))
+    }
+    async fn next_due(&self) -> Result<Option<Time>> {
+        pass!(self.next_due())
+    }
+    async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
+        pass!(self.owned(node, limit))
+    }
+    async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {
+        pass!(self.load(tenant, instance))
+    }
+    async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>> {
+        pass!(self.inbox(tenant, scope, key))
+    }
+    async fn definition(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Option<DefinitionRow>> {
+        pass!(self.definition(tenant, namespace, name, version))
+    }
+    async fn instance(&self, tenant: &TenantId, id: Uuid) -> Result<Option<InstanceView>> {
+        pass!(self.instance(tenant, id))
+    }
+    async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>> {
+        pass!(self.task(tenant, id))
+    }
+    async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>> {
+        pass!(self.dead_letter(tenant, id))
+    }
+    async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>> {
+        pass!(self.tenant(id))
+    }
+    async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
+        pass!(self.key_by_id(key_id))
+    }
+    async fn instances(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>> {
+        pass!(self.instances(tenant, filter, page))
+    }
+    async fn instance_by_key(&self, tenant: &TenantId, business_key: &str) -> Result<Option<InstanceView>> {
+        pass!(self.instance_by_key(tenant, business_key))
+    }
+    async fn history(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>> {
+        pass!(self.history(tenant, instance, after, limit))
+    }
+    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
+        pass!(self.definitions(tenant, name))
+    }
+    async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
+        pass!(self.tasks(tenant, filter, page))
+    }
+    async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
+        pass!(self.task_events(tenant, task))
+    }
+    async fn dead_letters(
+        &self,
+        tenant: &TenantId,
+        filter: &DeadLetterFilter,
+        page: &Page,
+    ) -> Result<Vec<DeadLetterRow>> {
+        pass!(self.dead_letters(tenant, filter, page))
+    }
+    async fn tenants(&self) -> Result<Vec<TenantRow>> {
+        pass!(self.tenants())
+    }
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
+        pass!(self.keys(tenant))
+    }
+    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
+        pass!(self.outbox(limit))
+    }
+    async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
+        pass!(self.counts(tenant))
+    }
+}
