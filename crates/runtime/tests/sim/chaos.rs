@@ -1,5 +1,6 @@
 //! What goes wrong, and when: drawn from the seed alone.
 
+use super::time;
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use sha2::{Digest, Sha256};
@@ -51,14 +52,29 @@ pub(crate) struct Levels {
     pub(crate) unknown_lost: u32,
     pub(crate) unknown_landed: u32,
     pub(crate) unavailable: u32,
+    pub(crate) full: u32,
+    pub(crate) conflict: u32,
+    /// A claim lands and its answer gets lost.
+    pub(crate) claim_lost: u32,
     pub(crate) late_timer: u32,
     pub(crate) repeat_signal: u32,
     pub(crate) early_signal: u32,
     pub(crate) zombie: u32,
+    /// A node's life ends with a graceful stop.
+    pub(crate) stop: u32,
     pub(crate) worker_retries: u32,
     pub(crate) worker_fails: u32,
     pub(crate) worker_poison: u32,
+    /// The worker's answer is one that the store refuses.
+    pub(crate) worker_refused: u32,
     pub(crate) slow: u32,
+    /// An operator pauses the instance, and resumes it later.
+    pub(crate) pause: u32,
+    pub(crate) cancel: u32,
+    /// Two people complete the same task at once.
+    pub(crate) rivals: u32,
+    /// Not a probability: milliseconds that a node's clock may be off either way.
+    pub(crate) skew: u32,
 }
 
 /// Chance, faults and the record of one seed.
@@ -82,14 +98,23 @@ impl Chaos {
             unknown_lost: level(60),
             unknown_landed: level(60),
             unavailable: level(80),
+            full: level(40),
+            conflict: level(80),
+            claim_lost: level(60),
             late_timer: level(400),
             repeat_signal: level(500),
             early_signal: level(500),
             zombie: level(12),
+            stop: level(400),
             worker_retries: level(400),
             worker_fails: level(100),
             worker_poison: level(60),
+            worker_refused: level(60),
             slow: level(300),
+            pause: level(300),
+            cancel: level(250),
+            rivals: level(600),
+            skew: level(200),
         };
         Chaos {
             rng: Mutex::new(rng),
@@ -121,8 +146,7 @@ impl Chaos {
 
     /// Records something that happened; two goes of a seed must record the same.
     pub(crate) fn note(&self, text: std::fmt::Arguments<'_>) {
-        let now = tokio::time::Instant::now();
-        let line = format!("{:?} {text}\n", now.duration_since(super::world::origin()));
+        let line = format!("{:?} {text}\n", time::elapsed());
         self.trace.lock().update(line.as_bytes());
         if let Some(log) = &self.log {
             let _ = log.lock().write_str(&line);

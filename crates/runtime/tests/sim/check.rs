@@ -1,146 +1,179 @@
-//! What must hold after every seed, whatever happened in it.
+//! What must hold after every seed, whatever happened in it. The numbers are those of the published promises.
+//!
+//! A seed comes here only once every queue is empty: no signal, timer, call, dead letter or event is left, so no row
+//! can belong to a node that is gone.
 
-use machine::{TenantId, Time, id};
+mod effects;
+mod expect;
+mod flow;
+mod tasks;
+
+use super::{
+    definitions::{self, Definition},
+    seen::Seen,
+    world::World,
+};
+use machine::{Time, id};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use store::{Store, rows::HistoryRow, sqlite::Inline, views::*};
-use uuid::Uuid;
-
-/// What the outside saw.
-#[derive(Default)]
-pub(crate) struct Seen {
-    /// (client, instance, definition) of every acknowledged start.
-    pub(crate) started: Vec<(u64, Uuid, String)>,
-    /// (instance, signal) of every acknowledged signal.
-    pub(crate) signals: Vec<(Uuid, Uuid)>,
-    /// (instance, step) → the key of every attempt.
-    pub(crate) effects: BTreeMap<(String, String), Vec<String>>,
-    /// Instance → ids of the events published for it.
-    pub(crate) published: BTreeMap<String, Vec<Uuid>>,
-}
+use store::{
+    Store,
+    rows::{HistoryRow, TaskRow},
+    views::*,
+};
 
 /// One line of an instance's history.
 struct Line {
+    version: i64,
+    /// What the node took the time to be.
     at: Time,
+    /// When it landed in the store.
+    landed: Time,
     kind: String,
     step: String,
-    signal: Option<String>,
+    detail: Value,
 }
 
-pub(crate) async fn everything(store: &Inline, tenant: &TenantId, seen: &Seen) -> Vec<String> {
-    let mut failures = Vec::new();
+/// One instance with all that is known of it.
+struct Story<'a> {
+    view: &'a InstanceView,
+    definition: &'static Definition,
+    /// Its id as workers and history see it.
+    shown: String,
+    lines: Vec<Line>,
+    tasks: Vec<&'a TaskRow>,
+    seen: &'a Seen,
+    /// Microseconds that clocks may be off.
+    skew: i64,
+}
+
+impl Story<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.view.row.status == "cancelled"
+    }
+
+    fn lines_of(&self, kind: &str) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |line| line.kind == kind)
+    }
+}
+
+/// What was found wrong.
+type Failures = Vec<String>;
+
+pub(crate) async fn everything(world: &World) -> Failures {
+    let mut failures = Failures::new();
+    let (store, tenant) = (&world.store, &world.tenant);
+    let seen = &std::mem::take(&mut *world.seen.lock());
     let page = Page { after: None, limit: PAGE_MAX };
     let all = store.instances(tenant, &InstanceFilter::default(), &page).await.expect("answers");
-    for (client, instance, _) in &seen.started {
-        if !all.iter().any(|view| view.row.id == *instance) {
-            failures.push(format!("P1: client {client}'s acknowledged instance {instance} is lost"));
-        }
-    }
-    let mut per_client = BTreeMap::<Vec<u8>, usize>::new();
-    for view in &all {
-        *per_client.entry(view.row.input.clone()).or_default() += 1;
-    }
-    for (input, count) in per_client.iter().filter(|(_, count)| **count > 1) {
-        failures.push(format!("P2: {count} instances for {}", String::from_utf8_lossy(input)));
-    }
+    let people = store.tasks(tenant, &TaskFilter::default(), &page).await.expect("answers");
+    let counts = store.counts(Some(tenant)).await.expect("answers");
+    starts(&all, seen, &mut failures);
+    conservation(&all, &counts, seen, &mut failures);
     for view in &all {
         let rows = store.history(tenant, view.row.id, 0, 10_000).await.expect("answers");
-        history(view, &rows, &mut failures);
-        let lines = lines(&rows);
-        steps(view, &lines, &mut failures);
-        timers(view, &lines, &mut failures);
-        signals(view, &lines, seen, &mut failures);
-        events(view, seen, &mut failures);
-        if view.row.status != "completed" || view.runtime_status != "Completed" {
-            failures.push(format!("{} is {} / {}", view.row.id, view.row.status, view.runtime_status));
+        versions(view, &rows, &mut failures);
+        let story = Story {
+            view,
+            definition: definitions::named(&view.row.name),
+            shown: id::show(id::Kind::Instance, view.row.id),
+            lines: lines(&rows, seen),
+            tasks: people.iter().filter(|task| task.instance == view.row.id).collect(),
+            seen,
+            skew: i64::from(world.chaos.levels.skew) * 1000,
+        };
+        end(&story, &mut failures);
+        flow::check(&story, &mut failures);
+        effects::check(&story, &mut failures);
+        tasks::check(&story, &mut failures);
+        if !story.is_cancelled() {
+            expect::check(&story, &mut failures);
         }
     }
-    for ((instance, step), keys) in &seen.effects {
-        if keys.iter().any(|key| *key != keys[0]) {
-            failures.push(format!("P5: {instance} {step} was called under several keys"));
-        }
+    for task in &people {
+        let events = store.task_events(tenant, task.id).await.expect("answers");
+        tasks::events(task, &events, seen, &mut failures);
     }
     failures
 }
 
-/// P9: versions 1..n without gap, up to the snapshot's.
-fn history(view: &InstanceView, rows: &[HistoryRow], failures: &mut Vec<String>) {
-    let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
-    let wanted: Vec<i64> = (1..=view.state_version).collect();
-    if versions != wanted {
-        failures.push(format!(
-            "P9: {} has history versions {versions:?}, snapshot {}",
-            view.row.id, view.state_version
-        ));
+/// P1, P2: an acknowledged start is there, and there once.
+fn starts(all: &[InstanceView], seen: &Seen, failures: &mut Failures) {
+    for (client, instance) in &seen.started {
+        if !all.iter().any(|view| view.row.id == *instance) {
+            failures.push(format!("P1: client {client}'s acknowledged instance {instance} is lost"));
+        }
+    }
+    let mut per_client = BTreeMap::<&[u8], usize>::new();
+    for view in all {
+        *per_client.entry(&view.row.input).or_default() += 1;
+    }
+    for (input, count) in per_client.iter().filter(|(_, count)| **count > 1) {
+        failures.push(format!("P2: {count} instances for {}", String::from_utf8_lossy(input)));
     }
 }
 
-fn lines(rows: &[HistoryRow]) -> Vec<Line> {
+/// P11: what was accepted has completed or was cancelled, and the counts say so too.
+fn conservation(all: &[InstanceView], counts: &Counts, seen: &Seen, failures: &mut Failures) {
+    let of = |status: &str| counts.instances.iter().filter(|(word, _)| word == status).map(|(_, n)| n).sum();
+    let (completed, cancelled): (u64, u64) = (of("completed"), of("cancelled"));
+    let accepted = seen.started.len() as u64;
+    if accepted != completed + cancelled || accepted != all.len() as u64 {
+        failures.push(format!("P11: {accepted} accepted, but {:?}", counts.instances));
+    }
+    if counts.tasks_open != 0 {
+        failures.push(format!("{} tasks are open though every instance has ended", counts.tasks_open));
+    }
+}
+
+/// P9: versions 1..n without gap, up to the snapshot's.
+fn versions(view: &InstanceView, rows: &[HistoryRow], failures: &mut Failures) {
+    let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
+    let wanted: Vec<i64> = (1..=view.state_version).collect();
+    if versions != wanted {
+        let version = view.state_version;
+        failures.push(format!("P9: {} has history versions {versions:?}, snapshot {version}", view.row.id));
+    }
+}
+
+fn lines(rows: &[HistoryRow], seen: &Seen) -> Vec<Line> {
     let mut lines = Vec::new();
     for row in rows {
-        let events: Vec<serde_json::Value> = serde_json::from_slice(&row.events).expect("our own history");
-        lines.extend(events.into_iter().map(|event| Line {
+        let events: Vec<Value> = serde_json::from_slice(&row.events).expect("our own history");
+        lines.extend(events.into_iter().map(|mut event| Line {
+            version: row.version,
             at: row.at,
+            landed: seen.landed.get(&(row.instance, row.version)).copied().unwrap_or(row.at),
             kind: event["kind"].as_str().unwrap_or_default().to_owned(),
             step: event["step"].as_str().unwrap_or_default().to_owned(),
-            signal: event["detail"]["signal"].as_str().map(str::to_owned),
+            detail: event["detail"].take(),
         }));
     }
     lines
 }
 
-/// P4: no step completes twice (the definitions of the simulator have no loops).
-fn steps(view: &InstanceView, lines: &[Line], failures: &mut Vec<String>) {
-    let mut completed = BTreeMap::<&str, usize>::new();
-    for line in lines.iter().filter(|line| line.kind == "step.completed") {
-        *completed.entry(&line.step).or_default() += 1;
-    }
-    for (step, count) in completed.iter().filter(|(_, count)| **count > 1) {
-        failures.push(format!("P4: {} {step} completed {count} times", view.row.id));
-    }
-}
-
-/// P8: a wait lasts at least as long as it says.
-fn timers(view: &InstanceView, lines: &[Line], failures: &mut Vec<String>) {
-    let length = |step: &str| match step.rsplit('/').next() {
-        Some("rest") if view.row.name == "limits" => 3_000_000,
-        Some("rest2") if view.row.name == "steps" => 2_000_000,
-        Some("rest" | "rest2" | "c") => 1_000_000,
-        _ => 0,
+/// The instance ended as it had to, and history says so, once and at its end.
+fn end(story: &Story<'_>, failures: &mut Failures) {
+    let view = story.view;
+    let (id, status) = (view.row.id, view.row.status.as_str());
+    let acknowledged = story.seen.cancelled.contains_key(&id);
+    let wanted = match story.is_cancelled() {
+        true => ("Cancelled", "workflow.cancelled"),
+        false => ("Completed", "workflow.completed"),
     };
-    for ended in lines.iter().filter(|line| line.kind == "step.completed" && !line.step.contains("/try/")) {
-        let began = lines
-            .iter()
-            .rfind(|line| line.kind == "step.started" && line.step == ended.step && line.at <= ended.at);
-        let lasted = began.map_or(0, |began| ended.at.since(began.at).0);
-        if lasted < length(&ended.step) {
-            failures.push(format!("P8: {} {} lasted only {lasted} µs", view.row.id, ended.step));
-        }
+    if view.runtime_status != wanted.0 || view.row.ended_at.is_none() {
+        failures.push(format!("{id} is {status} / {}", view.runtime_status));
     }
-}
-
-/// P3: an acknowledged signal is used once, and kept at most once before.
-fn signals(view: &InstanceView, lines: &[Line], seen: &Seen, failures: &mut Vec<String>) {
-    for (_, signal) in seen.signals.iter().filter(|(instance, _)| *instance == view.row.id) {
-        let shown = id::show(id::Kind::Signal, *signal);
-        let count = |kind: &str| {
-            lines.iter().filter(|line| line.kind == kind && line.signal.as_deref() == Some(&shown)).count()
-        };
-        let (received, buffered) = (count("signal.received"), count("signal.buffered"));
-        if received != 1 || buffered > 1 {
-            failures
-                .push(format!("P3: {} used {shown} {received} times, kept it {buffered} times", view.row.id));
-        }
+    if story.is_cancelled() && !story.seen.cancel_asked.contains(&id) {
+        failures.push(format!("{id} is cancelled though nobody asked"));
     }
-}
-
-/// P6: the event of an instance that emits is published, under one id.
-fn events(view: &InstanceView, seen: &Seen, failures: &mut Vec<String>) {
-    if view.row.name != "steps" {
-        return;
+    if !story.is_cancelled() && acknowledged {
+        failures.push(format!("{id} is {status} though its cancellation was acknowledged"));
     }
-    let shown = id::show(id::Kind::Instance, view.row.id);
-    let ids = seen.published.get(&shown).map(Vec::as_slice).unwrap_or_default();
-    if ids.is_empty() || ids.iter().any(|id| *id != ids[0]) {
-        failures.push(format!("P6: {shown} published {ids:?}"));
+    let ends = ["workflow.completed", "workflow.cancelled"];
+    let ended = story.lines.iter().filter(|line| ends.contains(&line.kind.as_str())).count();
+    let last = story.lines.last().map_or("", |line| &line.kind);
+    if ended != 1 || last != wanted.1 {
+        failures.push(format!("{id} is {status}, but its history ends {ended} times, at last with {last}"));
     }
 }

@@ -1,0 +1,121 @@
+//! What the mutants do to the store's calls. Each takes one guard away and leaves the others in place.
+
+use super::{chaos::Mutant, faulty::Faulty};
+use std::time::Duration;
+use store::{Commit, Outcome, Result, Store, Write, rows::*};
+use uuid::Uuid;
+
+impl Faulty {
+    /// AckFirst: says "committed" and commits a moment later, if the node lives that long.
+    pub(super) fn acknowledge_first(&self, node: Uuid, batch: Vec<Commit>) -> Vec<Outcome> {
+        let outcomes = vec![Outcome::Committed; batch.len()];
+        let (inner, crash) = (self.inner.clone(), self.crash.clone());
+        let delay = Duration::from_micros(self.chaos.below(20_000));
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = crash.cancelled() => {}
+                () = tokio::time::sleep(delay) => { let _ = inner.commit(node, batch).await; }
+            }
+        });
+        outcomes
+    }
+
+    /// Changes a commit as the mutant would have it. What goes to `afterwards` is committed later, by itself; an
+    /// answer means that the commit ends here.
+    pub(super) async fn mutate(
+        &self,
+        node: Uuid,
+        commit: &mut Commit,
+        afterwards: &mut Vec<Commit>,
+    ) -> Result<Option<Outcome>> {
+        match self.chaos.mutant {
+            Some(Mutant::NoSigDedup) => drop(split(commit, is_signal_key)),
+            Some(Mutant::SplitIdem) => return self.claim_key_first(node, commit).await,
+            Some(Mutant::PostCommitPublish) => {
+                afterwards.extend(split(commit, |write| matches!(write, Write::Outbox(_))));
+            }
+            Some(Mutant::NoCas) => self.overwrite(commit).await?,
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// SplitIdem: the key is claimed in a commit of its own, and the start follows in another.
+    async fn claim_key_first(&self, node: Uuid, commit: &mut Commit) -> Result<Option<Outcome>> {
+        let Some(keys) = split(commit, is_start_key) else { return Ok(None) };
+        let outcome = self.inner.commit(node, vec![keys]).await?.remove(0);
+        if outcome != Outcome::Committed {
+            return Ok(Some(outcome));
+        }
+        if self.chaos.strikes(self.chaos.levels.crash_before) {
+            self.crash("between key and start").await;
+        }
+        Ok(None)
+    }
+
+    /// NoCas: the snapshot is replaced whatever version is stored. The store's own comparison cannot be switched
+    /// off from here, so it is asked for the version that it has, in the same instant; history is numbered alike.
+    async fn overwrite(&self, commit: &mut Commit) -> Result<()> {
+        let mut moved = None;
+        for write in &mut commit.writes {
+            match write {
+                Write::UpdateState(row) => {
+                    if let Some(stored) = self.inner.load(&commit.tenant, row.instance).await? {
+                        row.expected_version = stored.state_version;
+                        row.state_version = stored.state_version + 1;
+                        moved = Some(row.state_version);
+                    }
+                }
+                Write::History(row) => row.version = moved.unwrap_or(row.version),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// KeyPerAttempt: a call that is tried again goes out under another key. Keys are made in the machine; the first
+    /// place after it where an attempt is known is the claim of the retried row.
+    pub(super) fn rename(&self, calls: &mut [Claimed<CallRow>]) {
+        if !self.chaos.is(Mutant::KeyPerAttempt) {
+            return;
+        }
+        for call in calls {
+            let mut envelope: machine::command::Call =
+                serde_json::from_slice(&call.row.envelope).expect("our own envelope");
+            envelope.key = format!("{}-{}", envelope.key, call.row.attempt);
+            call.row.envelope = serde_json::to_vec(&envelope).expect("plain JSON");
+        }
+    }
+
+    /// NoToken: a late timer ends whatever timer is waited for now. Tokens are compared in the machine; from here the
+    /// timer can only be given the token of the present wait, so that it is that wait's row which is consumed.
+    pub(super) async fn forget_tokens(&self, late: &mut [Claimed<TimerRow>]) -> Result<()> {
+        if !self.chaos.is(Mutant::NoToken) {
+            return Ok(());
+        }
+        for timer in late {
+            let Some(stored) = self.inner.load(&timer.tenant, timer.row.instance).await? else { continue };
+            let json: serde_json::Value = serde_json::from_slice(&stored.state_json).unwrap_or_default();
+            let waits = json["workflowState"]["waits"].as_array().cloned().unwrap_or_default();
+            let current = waits.iter().find(|wait| wait["kind"] == "Timer");
+            timer.row.token = current.and_then(|wait| wait["token"].as_u64()).unwrap_or(timer.row.token);
+        }
+        Ok(())
+    }
+}
+
+fn is_signal_key(write: &Write) -> bool {
+    matches!(write, Write::ClaimKey(row) if row.scope.starts_with("signal:"))
+}
+
+fn is_start_key(write: &Write) -> bool {
+    matches!(write, Write::ClaimKey(row) if row.scope == "start")
+}
+
+/// Takes the writes `which` picks out of the commit, as a commit of their own.
+fn split(commit: &mut Commit, which: fn(&Write) -> bool) -> Option<Commit> {
+    let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut commit.writes).into_iter().partition(which);
+    commit.writes = kept;
+    (!taken.is_empty()).then(|| Commit { tenant: commit.tenant.clone(), writes: taken })
+}

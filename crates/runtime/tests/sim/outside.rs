@@ -1,0 +1,95 @@
+//! The outside: the worker that has effects, the bus that takes events, the sandbox that evaluates.
+
+use super::{
+    chaos::Chaos,
+    faults::REFUSED,
+    seen::{Attempt, Seen},
+    time,
+};
+use async_trait::async_trait;
+use machine::{Data, Fault, TenantId, expr::Evaluation};
+use parking_lot::Mutex;
+use runtime::{engine::Evaluate, outbox::Publish};
+use std::{sync::Arc, time::Duration};
+use store::rows::OutboxRow;
+use tokio::time::sleep;
+use worker::{Class, Context, Outcome};
+
+/// Attempts that the worker's policy allows.
+pub(crate) const ATTEMPTS_MAX: u32 = 4;
+
+/// Answers what it is told to `give`; `slow` is how many milliseconds it may take.
+pub(crate) struct Effect {
+    pub(crate) chaos: Arc<Chaos>,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
+
+#[async_trait]
+impl worker::Worker for Effect {
+    async fn handle(&self, context: &Context, input: Data) -> Outcome {
+        let place = (context.instance.clone(), context.step.clone());
+        self.chaos
+            .note(format_args!("effect {} {} attempt {}", context.instance, context.step, context.attempt));
+        let attempt =
+            Attempt { key: context.key.clone(), input: input.to_json(), began: time::now(), failed: false };
+        let mine = {
+            let mut seen = self.seen.lock();
+            let attempts = seen.attempts.entry(place.clone()).or_default();
+            attempts.push(attempt);
+            attempts.len() - 1
+        };
+        let slow = input.get("slow").and_then(|slow| slow.as_i64()).unwrap_or(30) as u64;
+        sleep(Duration::from_millis(self.chaos.below(slow))).await;
+        let outcome = self.outcome(input);
+        let last = context.attempt >= ATTEMPTS_MAX;
+        let failed = match &outcome {
+            Outcome::Done(data) => data.has_no_json_form(),
+            Outcome::Retry { .. } => last,
+            Outcome::Fail(_) => true,
+        };
+        if failed && let Some(attempts) = self.seen.lock().attempts.get_mut(&place) {
+            attempts[mine].failed = true;
+        }
+        outcome
+    }
+}
+
+impl Effect {
+    fn outcome(&self, input: Data) -> Outcome {
+        let levels = &self.chaos.levels;
+        if self.chaos.strikes(levels.worker_retries) {
+            return Outcome::retry("simulated");
+        }
+        if self.chaos.strikes(levels.worker_fails) {
+            return Outcome::fail(Class::Validation, "simulated");
+        }
+        if self.chaos.strikes(levels.worker_poison) {
+            return Outcome::Done(Data(machine::data::not_a_number()));
+        }
+        if self.chaos.strikes(levels.worker_refused) {
+            return Outcome::Done(Data::text(REFUSED));
+        }
+        Outcome::Done(input.get("give").unwrap_or_default())
+    }
+}
+
+pub(crate) struct Bus(pub(crate) Arc<Mutex<Seen>>);
+
+#[async_trait]
+impl Publish for Bus {
+    async fn publish(&self, _: &TenantId, event: &OutboxRow) -> Result<(), String> {
+        self.0.lock().published.entry(event.key.clone()).or_default().push(event.id);
+        Ok(())
+    }
+}
+
+/// Evaluates as the sandbox process would, after a while.
+pub(crate) struct Sandbox(pub(crate) Arc<Chaos>);
+
+#[async_trait]
+impl Evaluate for Sandbox {
+    async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
+        sleep(Duration::from_millis(self.0.below(20))).await;
+        evaluation.run()
+    }
+}
