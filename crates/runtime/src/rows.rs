@@ -302,7 +302,8 @@ impl Change<'_> {
         let state = &self.decision.state;
         let context = (state.context != before.context).then(|| state.context.to_bytes());
         let reopened = before.status == Status::Faulted && !state.status.is_ended();
-        if state.status_word() == before.status_word() && context.is_none() && !state.status.is_ended() {
+        let ends = turn::ends(Some(before), state);
+        if state.status_word() == before.status_word() && context.is_none() && !ends {
             return None;
         }
         Some(Write::UpdateInstance(Box::new(InstanceChange {
@@ -315,7 +316,7 @@ impl Change<'_> {
             },
             context,
             updated_at: self.now,
-            ended_at: match state.status.is_ended() {
+            ended_at: match ends {
                 true => Some(Some(self.now)),
                 false => reopened.then_some(None),
             },

@@ -138,7 +138,7 @@ impl Begun<'_> {
         Metrics::add(&engine.metrics.commits);
         Metrics::add(&engine.metrics.instances_started);
         let Subject { tenant, instance } = self.subject;
-        turn::after(engine, self.subject, &self.decision.state, 1, self.now);
+        turn::after(engine, self.subject, None, &self.decision.state, 1, self.now);
         if born.brings_back() {
             let state = Arc::new(self.decision.state);
             engine

@@ -207,20 +207,34 @@ async fn attempt(
     Metrics::add(&engine.metrics.commits);
     let Decision { state, .. } = decision;
     let turned = Turned { changed: true, status: state.status_word(), version };
-    after(engine, &subject, &state, version, now);
+    after(engine, &subject, Some(&current.state), &state, version, now);
     let kept = Cached { version, state: Arc::new(state), program: current.program };
     born.dispatch(engine, &subject);
     Ok((turned, Some(kept)))
 }
 
 /// Tells others what the commit changed.
-pub(crate) fn after(engine: &Engine, subject: &Subject, state: &State, version: i64, now: Time) {
+pub(crate) fn after(
+    engine: &Engine,
+    subject: &Subject,
+    before: Option<&State>,
+    state: &State,
+    version: i64,
+    now: Time,
+) {
     let Subject { tenant, instance } = subject;
     engine.hub.changed(tenant, "instance", *instance, state.status_word(), version, now);
-    if state.status.is_ended() {
+    if ends(before, state) {
         Metrics::add(&engine.metrics.instances_ended);
         engine.hub.ended(tenant, *instance, || result_of(state));
     }
+}
+
+/// True if the instance came to an end in this very turn. An ended one may still take signals, and a retry may end
+/// again at once, with another error.
+pub(crate) fn ends(before: Option<&State>, state: &State) -> bool {
+    let same = |before: &State| before.status == state.status && before.error == state.error;
+    state.status.is_ended() && !before.is_some_and(same)
 }
 
 /// How an ended instance ended.

@@ -40,11 +40,12 @@ statements! {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
          ?20, ?21, ?22, ?23)
          ON CONFLICT DO NOTHING";
+    /// The last signal stays until the next one; the time of the end, until the instance is open again.
     UpdateState = "UPDATE wf_runtime_states SET state_version = ?4, snapshot_schema_version = ?5,
          runtime_status = ?6, waiting_kind = ?7, waiting_token = ?8, waiting_until_utc = ?9,
-         active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = coalesce(?12, last_signal_id), last_error_code = ?13,
-         last_error_json = ?14, last_executed_by = ?15, last_executed_on_utc = ?16,
-         completed_on_utc = ?17, state_json = ?18
+         active_task_id = ?10, resume_pointer_json = ?11, last_signal_id = coalesce(?12, last_signal_id),
+         last_error_code = ?13, last_error_json = ?14, last_executed_by = ?15, last_executed_on_utc = ?16,
+         completed_on_utc = iif(?17 IS NULL, NULL, coalesce(completed_on_utc, ?17)), state_json = ?18
          WHERE tenant = ?1 AND runtime_instance_id = ?2 AND state_version = ?3";
     UpdateTask = "UPDATE wf_tasks SET instance = ?4, token = ?5, step = ?6, title = ?7, status = ?8, assignee = ?9,
          candidate_users = ?10, candidate_groups = ?11, priority = ?12, due_at = ?13, version = ?14,

@@ -194,6 +194,36 @@ async fn the_named_tables_and_columns_are_there() {
 }
 
 #[tokio::test]
+async fn the_last_signal_and_the_time_of_the_end_stay() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).unwrap();
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let look = || {
+        let connection = Connection::open(place.path()).unwrap();
+        let columns = "SELECT last_signal_id, completed_on_utc FROM wf_runtime_states";
+        connection
+            .query_row(columns, [], |row| Ok((row.get::<_, Option<[u8; 16]>>(0)?, row.get(1)?)))
+            .unwrap()
+    };
+    let write = async |write: Write| {
+        assert_eq!(store.commit(node(1), vec![commit(vec![write])]).await.unwrap(), [Outcome::Committed]);
+    };
+    let turn = |version, status: &str, signal| {
+        let (runtime_status, last_signal_id) = (status.to_owned(), signal);
+        Write::UpdateState(Box::new(rows::StateRow { runtime_status, last_signal_id, ..state(1, version) }))
+    };
+    let signal = Some(*id(7).as_bytes());
+    write(create(1)).await;
+    write(turn(2, "Open", Some(id(7)))).await;
+    write(turn(3, "Faulted", None)).await;
+    assert_eq!(look(), (signal, Some(1_003)));
+    write(turn(4, "Faulted", None)).await;
+    assert_eq!(look(), (signal, Some(1_003)), "a signal to an ended instance moves nothing");
+    write(turn(5, "Open", None)).await;
+    assert_eq!(look(), (signal, None));
+}
+
+#[tokio::test]
 async fn the_schema_is_the_golden_one() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema.sqlite.sql");
     let place = Place::used().await;
