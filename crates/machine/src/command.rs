@@ -113,6 +113,8 @@ pub enum Answer {
     Needs(Box<Evaluation>),
     /// The command changes nothing (late, duplicate, or not for this state).
     Nothing,
+    /// A signal nothing waits for yet, and no room to keep it: tell it again later.
+    Full,
 }
 
 /// One line of history.
@@ -240,6 +242,7 @@ pub struct SignalEnvelope {
     pub expected_version: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_token: Option<String>,
+    #[serde(default)]
     pub occurred_at_utc: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at_utc: Option<String>,

@@ -57,10 +57,12 @@ pub fn decide(
         todo: Vec::new(),
         steps_left: STEPS_PER_TURN_MAX,
         fuel_left: FUEL_PER_TURN,
+        full: false,
     };
     let outcome = if fresh { turn.start() } else { turn.obey(command) };
     match outcome.and_then(|changed| turn.run().map(|()| changed)) {
         Err(evaluation) => Answer::Needs(evaluation),
+        Ok(false) if turn.full => Answer::Full,
         Ok(false) => Answer::Nothing,
         Ok(true) => {
             turn.assert_invariants();
@@ -88,6 +90,8 @@ struct Turn<'a> {
     todo: Vec<(u32, Next)>,
     steps_left: u32,
     fuel_left: u64,
+    /// The command is a signal there is no room for.
+    full: bool,
 }
 
 /// `Err` is an evaluation that must happen outside first; then the whole decision starts over.

@@ -23,6 +23,9 @@ use worker::{Class, Context, Declaration, Failure, Outcome};
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
 
+/// The target of `call: http` steps; every other is the name of a worker.
+const HTTP: &str = "http";
+
 /// Hands out every call that may run now.
 pub(crate) fn pump(engine: &Arc<Engine>) {
     if engine.is_stopping() {
@@ -64,17 +67,11 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
             return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
         }
     };
-    let attempted = match row.target.as_str() {
-        "http" => engine.http.call(&call).await,
-        name => match engine.calls.worker(name) {
-            Some(worker) => run_worker(engine, worker, &tenant, &row, &call).await,
-            None => Attempted::Again {
-                after: NO_WORKER_WAIT,
-                attempt: row.attempt,
-                failure: format!("no worker named {name:?} is registered on this node"),
-            },
-        },
-    };
+    let attempted = AssertUnwindSafe(attempt(engine, &tenant, &row, &call)).catch_unwind().await;
+    let attempted = attempted.unwrap_or_else(|_| {
+        let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
+        Attempted::Failed { fault, exhausted: true }
+    });
     let micros = engine.clock.steady_micros() - began;
     let outcome = match &attempted {
         Attempted::Done(_) => "processed",
@@ -83,7 +80,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         Attempted::Failed { .. } => "failed",
     };
     // Tenants choose names at will; only those this node knows become labels.
-    let known = row.target == "http" || engine.calls.worker(&row.target).is_some();
+    let known = row.target == HTTP || engine.calls.worker(&row.target).is_some();
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
@@ -107,6 +104,20 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
             try_again(engine, &tenant, &row, after, attempt, failure).await;
             drop(hold);
         }
+    }
+}
+
+async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
+    match row.target.as_str() {
+        HTTP => engine.http.call(call).await,
+        name => match engine.calls.worker(name) {
+            Some(worker) => run_worker(engine, worker, tenant, row, call).await,
+            None => Attempted::Again {
+                after: NO_WORKER_WAIT,
+                attempt: row.attempt,
+                failure: format!("no worker named {name:?} is registered on this node"),
+            },
+        },
     }
 }
 

@@ -69,7 +69,7 @@ impl Engine {
 
     /// Another node took over: nothing this node does will land any more.
     pub(crate) fn fence(&self) {
-        if !self.fenced.swap(true, Ordering::Relaxed) {
+        if !self.fenced.swap(true, Ordering::Relaxed) && !self.is_stopping() {
             tracing::error!(node = %self.node, "this node was taken over; it stops");
         }
         self.tasks.stopping.cancel();

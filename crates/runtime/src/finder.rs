@@ -7,7 +7,7 @@ use crate::{
     calls,
     dead_letters::{self, Reason},
     engine::Engine,
-    lost::{self, Suspects},
+    lost::Suspects,
     slots,
     turn::{Source, Work},
 };
@@ -25,12 +25,14 @@ use std::{
 };
 use store::{
     Write,
-    rows::{Claimed, QueueKey, SignalRow, TimerRow},
+    rows::{CallRow, Claimed, SignalRow, TimerRow},
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 /// How long the finder waits when there is work but no room for it.
 const NO_ROOM_WAIT: Span = Span::from_millis(20);
+/// How long calls of a tenant that has no room stay out of sight.
+const FULL_LANE_WAIT: Span = Span::from_millis(100);
 /// How long it waits when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(500);
 
@@ -128,7 +130,7 @@ async fn find(engine: &Arc<Engine>) -> Result<usize, store::Error> {
         }
     }
     let calls = engine.store.claim_calls(engine.node, engine.now(), engine.options.claim_max).await?;
-    let mut unclaimed = BTreeMap::<TenantId, Vec<QueueKey>>::new();
+    let mut unclaimed = BTreeMap::<TenantId, Vec<CallRow>>::new();
     for Claimed { tenant, row } in calls {
         match engine.calls.reserve(&tenant) {
             Some(reservation) => {
@@ -136,14 +138,29 @@ async fn find(engine: &Arc<Engine>) -> Result<usize, store::Error> {
                 let hold = engine.held.hold(&tenant, row.key());
                 engine.calls.push(tenant, row, reservation, hold);
             }
-            None => unclaimed.entry(tenant).or_default().push(row.key()),
+            None => unclaimed.entry(tenant).or_default().push(row),
         }
     }
     calls::pump(engine);
     for (tenant, rows) in unclaimed {
-        lost::release(engine, &tenant, &rows).await;
+        put_back(engine, &tenant, rows).await;
     }
     Ok(found)
+}
+
+/// Calls of a tenant that has no room become backlog again, a little later: the next claim must reach the calls of
+/// others behind them.
+async fn put_back(engine: &Arc<Engine>, tenant: &TenantId, calls: Vec<CallRow>) {
+    let visible_at = engine.now().after(FULL_LANE_WAIT);
+    let writes = calls.into_iter().map(|row| Write::RetryCall {
+        instance: row.instance,
+        token: row.token,
+        visible_at,
+        attempt: row.attempt,
+        last_error: row.last_error,
+    });
+    dead_letters::commit_patiently(engine, tenant, writes.collect()).await;
+    engine.wake.at(visible_at);
 }
 
 /// Room for the turns of one claim; `None` if there is none.

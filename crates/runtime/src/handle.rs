@@ -196,9 +196,9 @@ impl Handle {
     /// Waits up to `wait` for the end.
     pub async fn result(&self, tenant: &TenantId, instance: Uuid, wait: Duration) -> Answer<InstanceResult> {
         let end = self.engine.hub.end_of(tenant, instance);
-        match self.look(tenant, instance).await {
-            Ok(InstanceResult::Pending(status)) => Ok(wait_for(end, wait, status).await),
-            other => other,
+        match self.look(tenant, instance).await? {
+            InstanceResult::Pending(_) if !wait.is_zero() => self.wait_for(end, tenant, instance, wait).await,
+            answer => Ok(answer),
         }
     }
 
@@ -211,10 +211,24 @@ impl Handle {
     ) -> Answer<(Started, InstanceResult)> {
         let (started, end) = starts::start_and_watch(&self.engine, tenant, start).await?;
         let result = match end {
-            Some(end) => wait_for(end, wait, "running".to_owned()).await,
+            Some(end) => self.wait_for(end, tenant, started.id, wait).await?,
             None => self.result(tenant, started.id, wait).await?,
         };
         Ok((started, result))
+    }
+
+    /// What nobody told: another node may have ended it, so the store has the last word.
+    async fn wait_for(
+        &self,
+        mut end: End,
+        tenant: &TenantId,
+        instance: Uuid,
+        wait: Duration,
+    ) -> Answer<InstanceResult> {
+        match tokio::time::timeout(wait, end.wait()).await {
+            Ok(Some(result)) => Ok(result),
+            _ => self.look(tenant, instance).await,
+        }
     }
 
     async fn look(&self, tenant: &TenantId, instance: Uuid) -> Answer<InstanceResult> {
@@ -326,13 +340,28 @@ impl Handle {
 
     /// Counters since start, for `/metrics`.
     pub fn metrics(&self) -> Vec<Metric> {
-        self.engine.metrics.read()
+        let mut all = self.engine.metrics.read();
+        let gauges = [
+            (
+                "windlass_instances_in_memory",
+                "instances with a turn or a call under way",
+                self.engine.slots.len(),
+            ),
+            (
+                "windlass_results_awaited",
+                "instances whose end a caller waits for",
+                self.engine.hub.waited_for(),
+            ),
+        ];
+        all.extend(gauges.map(|(name, help, value)| Metric {
+            name,
+            help,
+            kind: "gauge",
+            labels: vec![],
+            value: value as f64,
+        }));
+        all
     }
-}
-
-async fn wait_for(mut end: End, wait: Duration, status: String) -> InstanceResult {
-    let told = tokio::time::timeout(wait, end.wait()).await;
-    told.ok().flatten().unwrap_or(InstanceResult::Pending(status))
 }
 
 fn count(problems: &[language::Problem], lead: &str) -> String {

@@ -109,18 +109,24 @@ impl HttpCaller {
         let url = reqwest::Url::parse(&request.url)
             .map_err(|error| bad(format!("{:?} is not a URL: {error}", request.url)))?;
         let mut builder = client.request(method, url).header("idempotency-key", &call.key);
-        if let Some(traceparent) = &call.trace.traceparent {
+        // What the definition says itself wins.
+        let given = |wanted: &str| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        if let Some(traceparent) = call.trace.traceparent.as_ref().filter(|_| !given("traceparent")) {
             builder = builder.header("traceparent", traceparent);
         }
-        for (name, value) in &request.headers {
+        let own = |name: &str| name.eq_ignore_ascii_case("idempotency-key");
+        for (name, value) in request.headers.iter().filter(|(name, _)| !own(name)) {
             builder = builder.header(name, value);
         }
         if let Some(body) = &request.body {
-            builder = builder.header("content-type", "application/json").body(body.to_bytes());
+            if !given("content-type") {
+                builder = builder.header("content-type", "application/json");
+            }
+            builder = builder.body(body.to_bytes());
         }
         builder.send().await.map_err(|error| {
-            let kind = if error.is_timeout() { Kind::Timeout } else { Kind::Communication };
-            Fault::new(kind, format!("{} {}: {}", request.method, request.url, root_cause(&error)))
+            let about = format!("{} {}: {}", request.method, request.url, root_cause(&error));
+            Fault::new(kind_of(&error), about)
         })
     }
 
@@ -128,7 +134,7 @@ impl HttpCaller {
         let mut body = Vec::new();
         let mut chunks = response.bytes_stream();
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| Fault::new(Kind::Communication, root_cause(&error)))?;
+            let chunk = chunk.map_err(|error| Fault::new(kind_of(&error), root_cause(&error)))?;
             if body.len() + chunk.len() > self.answer_bytes_max {
                 let detail = format!("the answer is larger than {} bytes", self.answer_bytes_max);
                 return Err(Fault::new(Kind::Communication, detail));
@@ -150,6 +156,10 @@ fn request_data(request: &HttpRequest) -> Data {
         ("uri".to_owned(), Data::text(request.url.as_str())),
         ("headers".to_owned(), Data::map(headers)),
     ])
+}
+
+fn kind_of(error: &reqwest::Error) -> Kind {
+    if error.is_timeout() { Kind::Timeout } else { Kind::Communication }
 }
 
 /// The innermost reason: the outer ones repeat the URL.

@@ -63,6 +63,11 @@ impl Hub {
         End { told: Some(sender.subscribe()), waiters: self.waiters.clone(), key }
     }
 
+    /// Instances whose end somebody waits for.
+    pub(crate) fn waited_for(&self) -> usize {
+        self.waiters.lock().len()
+    }
+
     pub(crate) fn ended(&self, tenant: &TenantId, instance: Uuid, result: impl FnOnce() -> InstanceResult) {
         let mut waiters = self.waiters.lock();
         if waiters.is_empty() {

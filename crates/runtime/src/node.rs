@@ -65,9 +65,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// Joins, takes over what ended nodes left, and starts the pumps.
+    /// Joins, takes over what ended nodes left, and starts the pumps. Refuses options no node can work with.
     pub async fn start(parts: Parts) -> store::Result<Node> {
         let Parts { store, clock, entropy, evaluator, bus, workers, options, sole, crash } = parts;
+        if let Some(problem) = options.problem() {
+            return Err(store::Error::Unavailable(format!("options: {problem}")));
+        }
         let now = clock.now();
         let node = entropy.id(now);
         store.join(node, now, options.lease.as_millis()).await?;

@@ -56,3 +56,27 @@ impl Default for Options {
         }
     }
 }
+
+impl Options {
+    /// What no node can work with, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let counts = [
+            ("batch_max", self.batch_max),
+            ("batches_in_flight_max", self.batches_in_flight_max),
+            ("commits_queued_max", self.commits_queued_max),
+            ("turns_in_flight_max", self.turns_in_flight_max),
+            ("calls_queued_per_tenant_max", self.calls_queued_per_tenant_max),
+            ("calls_in_flight_max", self.calls_in_flight_max),
+            ("claim_max", self.claim_max),
+            ("answer_bytes_max", self.answer_bytes_max),
+            ("poison.attempts_max", self.poison.attempts_max as usize),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Some(format!("{name} must be at least 1"));
+        }
+        let spans =
+            [("lease", Some(self.lease)), ("rescan", self.rescan), ("http_timeout", Some(self.http_timeout))];
+        let short = spans.iter().find(|(_, span)| span.is_some_and(|span| span < Span::from_millis(3)));
+        short.map(|(name, _)| format!("{name} must be at least 3 ms"))
+    }
+}

@@ -76,6 +76,11 @@ impl Slots {
         }
     }
 
+    /// Instances this node has in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     fn take(&self, slot: &mut Slot) -> Option<Cached> {
         let cached = slot.cached.take();
         if cached.is_some() {

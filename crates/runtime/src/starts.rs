@@ -19,7 +19,7 @@ use machine::{
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use store::{Commit, Conflict, Outcome, Write, rows::*};
+use store::{Commit, Conflict, Outcome, Write, rows::*, views::InstanceView};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
@@ -44,10 +44,10 @@ pub(crate) async fn start_and_watch(
     let end = engine.hub.end_of(tenant, id);
     let (owned, of) = (engine.clone(), tenant.clone());
     let started = to_the_end(engine, async move { start_as(&owned, &of, start, id, now).await }).await;
-    if !matches!(&started, Ok(started) if started.id == id) {
-        return started.map(|started| (started, None));
-    }
-    started.map(|started| (started, Some(end)))
+    started.map(|started| {
+        let same = started.id == id && !started.replayed;
+        (started, same.then_some(end))
+    })
 }
 
 async fn start_as(
@@ -160,10 +160,9 @@ impl Begun<'_> {
                 // What is in the way may be this very start, from a try whose answer got lost.
                 Ok(Outcome::Conflict(conflict)) if unsure => {
                     let there = engine.store.instance(&self.subject.tenant, self.subject.instance).await?;
-                    return Ok(if there.is_some() {
-                        Outcome::Committed
-                    } else {
-                        Outcome::Conflict(conflict)
+                    return Ok(match there.is_some_and(|view| self.is_this(&view)) {
+                        true => Outcome::Committed,
+                        false => Outcome::Conflict(conflict),
                     });
                 }
                 other => return other,
@@ -171,8 +170,8 @@ impl Begun<'_> {
             unsure = true;
             loop {
                 match engine.store.instance(&self.subject.tenant, self.subject.instance).await {
-                    Ok(Some(_)) => return Ok(Outcome::Committed),
-                    Ok(None) => break,
+                    Ok(Some(view)) if self.is_this(&view) => return Ok(Outcome::Committed),
+                    Ok(_) => break,
                     Err(_) if engine.is_stopping() => return Err(store::Error::Unavailable(unknown)),
                     Err(_) => {
                         engine.clock.sleep_until(engine.now().after(patience)).await;
@@ -183,6 +182,35 @@ impl Begun<'_> {
         }
     }
 
+    /// True if the stored instance came from this start: the id may be the caller's choice, and taken.
+    fn is_this(&self, view: &InstanceView) -> bool {
+        let ir = &self.program.ir;
+        let row = &view.row;
+        row.created_at == self.now
+            && (&row.namespace, &row.name, &row.version) == (&ir.namespace, &ir.name, &ir.version)
+            && row.input == self.decision.state.input.to_bytes()
+    }
+
+    /// What is in the way of a start: the id the caller chose, or the business key.
+    async fn taken(&self) -> Result<Refusal, Refusal> {
+        let Subject { tenant, instance } = self.subject;
+        let store = &self.engine.store;
+        if store.instance(tenant, *instance).await.map_err(refusal::of_store)?.is_some() {
+            return Ok(Refusal::Conflict {
+                code: "conflict",
+                detail: "an instance with this id was started before".to_owned(),
+                existing: Some(*instance),
+            });
+        }
+        let key = self.decision.state.business.as_ref().map_or("", |business| &business.key);
+        let there = store.instance_by_key(tenant, key).await.map_err(refusal::of_store)?;
+        Ok(Refusal::Conflict {
+            code: "business-key-taken",
+            detail: format!("an open instance holds the key {key:?}"),
+            existing: there.map(|view| view.row.id),
+        })
+    }
+
     async fn not_started(&self, outcome: Result<Outcome, store::Error>) -> Result<Started, Refusal> {
         let tenant = &self.subject.tenant;
         match outcome {
@@ -191,16 +219,7 @@ impl Begun<'_> {
                 let answer = answered_before(self.engine, tenant, key, self.hash).await?;
                 answer.ok_or_else(|| Refusal::Unavailable("the idempotency record moved; retry".to_owned()))
             }
-            Ok(Outcome::Conflict(Conflict::Exists)) => {
-                let key = self.decision.state.business.as_ref().map_or("", |business| &business.key);
-                let there =
-                    self.engine.store.instance_by_key(tenant, key).await.map_err(refusal::of_store)?;
-                Err(Refusal::Conflict {
-                    code: "business-key-taken",
-                    detail: format!("an open instance holds the key {key:?}"),
-                    existing: there.map(|view| view.row.id),
-                })
-            }
+            Ok(Outcome::Conflict(Conflict::Exists)) => Err(self.taken().await?),
             Ok(Outcome::Rejected(detail)) => {
                 Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] })
             }
@@ -290,7 +309,7 @@ pub(crate) async fn signal(
     // Without room in memory the signal is backlog from the start.
     let permit = engine.turns.clone().try_acquire_owned().ok();
     let row = SignalRow {
-        id: signal_id,
+        id: row_id(instance, signal_id),
         instance,
         signal_type: "ExternalSignal".to_owned(),
         envelope,
@@ -300,18 +319,27 @@ pub(crate) async fn signal(
         owner: permit.is_some().then_some(engine.node),
     };
     let (owned, tenant) = (engine.clone(), tenant.clone());
-    to_the_end(engine, async move { commit_signal(&owned, &tenant, row, permit).await }).await?;
+    to_the_end(engine, async move { commit_signal(&owned, &tenant, signal_id, row, permit).await }).await?;
     Ok(signal_id)
+}
+
+/// The sender chooses the signal's id and may send it to many instances: each has a row of its own.
+fn row_id(instance: Uuid, signal: Uuid) -> Uuid {
+    let digest = Sha256::new().chain_update(instance.as_bytes()).chain_update(signal.as_bytes()).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 async fn commit_signal(
     engine: &Arc<Engine>,
     tenant: &TenantId,
+    signal: Uuid,
     row: SignalRow,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Result<(), Refusal> {
     let scope = format!("signal:{}", row.instance.simple());
-    let key = row.id.simple().to_string();
+    let key = signal.simple().to_string();
     let record = InboxRow {
         scope: scope.clone(),
         key: key.clone(),

@@ -10,8 +10,9 @@ use crate::{
     refusal, rows,
     slots::{self, Cached},
 };
+use futures_util::FutureExt;
 use machine::{
-    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, snapshot, time::Span,
+    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot, time::Span,
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -38,6 +39,18 @@ pub(crate) struct Work {
     /// Held (never read) while the row that caused the work is in memory.
     #[allow(dead_code)]
     pub(crate) hold: Option<Hold>,
+}
+
+impl Work {
+    /// The id of the signal that says it, if a signal does.
+    fn signal_id(&self) -> Option<Uuid> {
+        match (&self.command, &self.source) {
+            (Command::Signal { id, .. }, _) => Some(*id),
+            (_, Source::Signal(row)) => Some(row.id),
+            (_, Source::Timer(row)) => Some(id::derive(row.instance, row.token)),
+            (_, Source::Direct | Source::Call { .. }) => None,
+        }
+    }
 }
 
 /// Where work came from: decides what happens when it cannot be done.
@@ -71,7 +84,8 @@ enum Trouble {
     Refused(Refusal),
     NoInstance,
     Broken(Reason, String),
-    /// The store refused these rows or deciding panicked: try a few times, then dead-letter.
+    /// The store refused these rows, deciding panicked or the instance has no room: try a few times, then
+    /// dead-letter.
     Poison(String),
     Store(store::Error),
 }
@@ -81,7 +95,9 @@ pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Ca
     let mut cached = cached;
     let mut patience = Span::from_millis(5);
     loop {
-        match attempt(engine, &work, cached.take()).await {
+        // A panic must not leave the instance's line without its driver.
+        let attempted = AssertUnwindSafe(attempt(engine, &work, cached.take())).catch_unwind().await;
+        match attempted.unwrap_or_else(|_| Err(Trouble::Poison("the turn panicked".to_owned()))) {
             Ok((turned, cached)) => {
                 if !turned.changed {
                     Metrics::add(&engine.metrics.stale);
@@ -185,10 +201,7 @@ async fn attempt(
         program: &current.program,
         before: Some((&current.state, current.version)),
         decision: &decision,
-        signal: match &work.command {
-            Command::Signal { id, .. } => Some(*id),
-            _ => None,
-        },
+        signal: work.signal_id(),
         now,
     };
     let born = change.write(&mut commit.writes).await.map_err(Trouble::Store)?;
@@ -260,6 +273,7 @@ async fn consume_only(
     }
     let commit = Commit { tenant: work.tenant.clone(), writes: work.guards.clone() };
     match engine.committer.commit(commit).await {
+        Ok(Outcome::Conflict(Conflict::Gone)) => Err(Trouble::Gone),
         Ok(_) => Ok((turned, Some(current))),
         Err(store::Error::Unknown(_)) => Err(Trouble::Lost),
         Err(error) => Err(Trouble::Store(error)),
@@ -312,6 +326,7 @@ pub(crate) async fn decide_on(
         match decided {
             Ok(Answer::Decided(decision)) => return Ok(Some(*decision)),
             Ok(Answer::Nothing) => return Ok(None),
+            Ok(Answer::Full) => return Err("the instance keeps as many unused signals as it may".to_owned()),
             Ok(Answer::Needs(evaluation)) => answers.push(engine.evaluator.evaluate(*evaluation).await),
             Err(_) => return Err("deciding panicked".to_owned()),
         }

@@ -67,19 +67,19 @@ impl Turn<'_> {
                 return Ok(true);
             }
         }
-        self.keep_signal(id, event);
-        Ok(true)
+        Ok(self.keep_signal(id, event))
     }
 
-    /// Keeps a signal nobody waits for yet; history tells of every one, also of those there is no room for.
-    pub(super) fn keep_signal(&mut self, id: Uuid, event: &Data) {
+    /// Keeps a signal nobody waits for yet. `false` if there is no room: it must be told again later.
+    pub(super) fn keep_signal(&mut self, id: Uuid, event: &Data) -> bool {
         let kept = self.state.buffer.iter().filter(|kept| matches!(kept, Command::Signal { .. })).count();
-        let room = kept < SIGNALS_MAX;
-        if room {
-            self.state.buffer.push(Command::Signal { id, event: event.clone() });
+        self.full = kept >= SIGNALS_MAX;
+        if self.full {
+            return false;
         }
-        let detail = signal_detail(id, event);
-        self.note(if room { "signal.buffered" } else { "signal.dropped" }, None, Some(detail));
+        self.state.buffer.push(Command::Signal { id, event: event.clone() });
+        self.note("signal.buffered", None, Some(signal_detail(id, event)));
+        true
     }
 
     fn received(&mut self, wait: &Wait, signal: Uuid, event: Data) {

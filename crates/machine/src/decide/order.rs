@@ -40,9 +40,9 @@ impl Turn<'_> {
             command => {
                 self.state.buffer.push(command.clone());
                 self.note("command.parked", None, None);
+                true
             }
         }
-        true
     }
 
     pub(super) fn resume(&mut self) -> Ran<bool> {

@@ -76,7 +76,7 @@ impl Bench {
             let state = self.state.as_ref();
             match decide(&self.program, &self.subject, state, &command, self.now, &answers) {
                 Answer::Decided(decision) => break *decision,
-                Answer::Nothing => return false,
+                Answer::Nothing | Answer::Full => return false,
                 Answer::Needs(evaluation) => answers.push(evaluation.run()),
             }
         };
