@@ -21,9 +21,6 @@ pub enum Refusal {
     /// `If-Match` names another version.
     #[error("the object changed: it is at version {current}")]
     Stale { current: i64 },
-    /// The tenant is suspended.
-    #[error("tenant is suspended")]
-    Suspended,
     /// Shed before acknowledging: come back later.
     #[error("too much work is queued; retry later")]
     Busy,

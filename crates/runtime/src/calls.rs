@@ -17,7 +17,7 @@ use machine::{
     time::Span,
 };
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use store::{Commit, Write, rows::CallRow};
+use store::{Write, rows::CallRow};
 use worker::{Class, Context, Declaration, Failure, Outcome};
 
 /// How long a call waits before it is looked at again when no worker of its name is registered.
@@ -153,19 +153,8 @@ async fn try_again(
         attempt,
         last_error: Some(failure.into_bytes()),
     };
-    let mut patience = Span::from_millis(10);
-    loop {
-        let commit = Commit { tenant: tenant.clone(), writes: vec![write.clone()] };
-        match engine.committer.commit(commit).await {
-            Ok(_) => return engine.wake.at(visible_at),
-            Err(store::Error::Fenced) => return engine.fence(),
-            Err(_) if engine.is_stopping() => return,
-            Err(_) => {
-                engine.clock.sleep_until(engine.now().after(patience)).await;
-                patience = Span((patience.0 * 2).min(5_000_000));
-            }
-        }
-    }
+    dead_letters::commit_patiently(engine, tenant, vec![write]).await;
+    engine.wake.at(visible_at);
 }
 
 async fn run_worker(

@@ -33,6 +33,11 @@ impl Committer {
         Committer { queue }
     }
 
+    /// True if the next commit would wait to be let in: shed what has not been acknowledged.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.capacity() == 0
+    }
+
     /// Answers once the commit is durable, or says why it is not.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, Error> {
         let stopped = || Error::Unavailable("the node is stopping".to_owned());
@@ -54,6 +59,7 @@ async fn drive(pipeline: Pipeline, mut commits: mpsc::Receiver<(Commit, Reply)>,
         let (batch, replies): (Vec<Commit>, Vec<Reply>) = waiting.drain(..).unzip();
         let store = pipeline.store.clone();
         let node = pipeline.node;
+        let of_batch = tasks.clone();
         tasks.spawn(async move {
             match store.commit(node, batch).await {
                 Ok(outcomes) => {
@@ -63,6 +69,7 @@ async fn drive(pipeline: Pipeline, mut commits: mpsc::Receiver<(Commit, Reply)>,
                     }
                 }
                 Err(error) => {
+                    of_batch.heed(&error);
                     for reply in replies {
                         let _ = reply.send(Err(error.clone()));
                     }

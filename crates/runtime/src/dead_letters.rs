@@ -3,10 +3,11 @@
 use crate::{
     api::Refusal,
     engine::Engine,
+    patience::Patience,
     refusal, rows,
     turn::{self, Source, Work},
 };
-use machine::{Command, State, TenantId, Time, command::GivenUp, time::Span};
+use machine::{Command, State, TenantId, Time, command::GivenUp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
@@ -151,20 +152,14 @@ pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
 
 /// Commits, waiting for the store as long as it takes. `true` if it landed now.
 pub(crate) async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> bool {
-    let mut patience = Span::from_millis(10);
+    let mut patience = Patience::new();
     loop {
         let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
-        match engine.committer.commit(commit).await {
-            Ok(outcome) => return outcome == Outcome::Committed,
-            Err(store::Error::Fenced) => {
-                engine.fence();
-                return false;
-            }
-            Err(_) if engine.is_stopping() => return false,
-            Err(_) => {
-                engine.clock.sleep_until(engine.now().after(patience)).await;
-                patience = Span((patience.0 * 2).min(5_000_000));
-            }
+        if let Ok(outcome) = engine.committer.commit(commit).await {
+            return outcome == Outcome::Committed;
+        }
+        if !patience.wait(engine).await {
+            return false;
         }
     }
 }

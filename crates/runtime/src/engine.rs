@@ -16,10 +16,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use machine::{Data, Fault, Time, expr::Evaluation, fault::Kind};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 use store::Store;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
@@ -59,20 +56,11 @@ pub(crate) struct Engine {
     pub(crate) wake: Wake,
     pub(crate) hub: Hub,
     pub(crate) metrics: Metrics,
-    pub(crate) fenced: AtomicBool,
 }
 
 impl Engine {
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
-    }
-
-    /// Another node took over: nothing this node does will land any more.
-    pub(crate) fn fence(&self) {
-        if !self.fenced.swap(true, Ordering::Relaxed) && !self.is_stopping() {
-            tracing::error!(node = %self.node, "this node was taken over; it stops");
-        }
-        self.tasks.stopping.cancel();
     }
 
     /// False once new work is refused.

@@ -85,14 +85,15 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             };
             engine.wake.outbox();
             if let Err(error) = suspects.check(&engine).await {
+                engine.tasks.heed(&error);
                 tracing::warn!(%error, "checking what this node owns failed");
             }
         }
         engine.wake.next.store(i64::MAX, Ordering::SeqCst);
         let found = match find(&engine).await {
             Ok(found) => found,
-            Err(store::Error::Fenced) => return engine.fence(),
             Err(error) => {
+                engine.tasks.heed(&error);
                 tracing::warn!(%error, "looking for work failed");
                 engine.wake.at(engine.now().after(STORE_WAIT));
                 continue;
@@ -105,6 +106,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             Ok(None) => {}
             Err(error) => {
+                engine.tasks.heed(&error);
                 tracing::warn!(%error, "asking for the next due time failed");
                 engine.wake.at(engine.now().after(STORE_WAIT));
             }

@@ -9,10 +9,7 @@ use crate::{
     turn::{self, Source, Work},
 };
 use machine::{Command, Data, Fault, Program, TenantId, language, language::Format};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use store::{Commit, Conflict, Outcome, Store, Write, rows::*};
 use tokio::sync::broadcast;
 use uuid::Uuid;
@@ -333,9 +330,9 @@ impl Handle {
         self.engine.hub.subscribe()
     }
 
-    /// False once the node is stopping or fenced.
+    /// False once the node is stopping, was taken over, or cannot trust its store.
     pub fn is_ready(&self) -> bool {
-        !self.engine.is_stopping() && !self.engine.fenced.load(Ordering::Relaxed)
+        !self.engine.is_stopping()
     }
 
     /// Counters since start, for `/metrics`.

@@ -23,6 +23,7 @@ mod metrics;
 pub mod node;
 pub mod options;
 pub mod outbox;
+mod patience;
 mod refusal;
 mod rows;
 pub mod sandbox;
@@ -34,4 +35,5 @@ mod turn;
 
 pub use handle::Handle;
 pub use node::{Node, Parts};
+pub use tasks::Halt;
 pub use options::Options;

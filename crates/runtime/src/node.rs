@@ -15,13 +15,10 @@ use crate::{
     options::Options,
     outbox::{self, NoBus, Publish},
     slots::Slots,
-    tasks::Tasks,
+    tasks::{Halt, Tasks},
 };
 use machine::Time;
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -99,7 +96,6 @@ impl Node {
             wake: Wake::new(),
             hub: Hub::new(),
             metrics: Metrics::default(),
-            fenced: AtomicBool::new(false),
             store,
             clock,
             entropy,
@@ -136,9 +132,14 @@ impl Node {
         }
     }
 
-    /// Returns when the node must stop because another took it over.
+    /// Returns when the node must stop: another took it over, or its store cannot be trusted. See [`Node::halted`].
     pub async fn fenced(&self) {
         self.engine.tasks.stopping.cancelled().await;
+    }
+
+    /// Why the node stopped by itself, if it did.
+    pub fn halted(&self) -> Option<Halt> {
+        self.engine.tasks.halted()
     }
 }
 
@@ -155,8 +156,10 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
         }
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
             Ok(()) => {}
-            Err(store::Error::Fenced) => return engine.fence(),
-            Err(error) => tracing::warn!(%error, "lease not renewed"),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, "lease not renewed");
+            }
         }
         if sole {
             continue;
@@ -167,8 +170,10 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
                 tracing::info!(rows, "took over work left behind");
                 engine.wake.at(engine.now());
             }
-            Err(store::Error::Fenced) => return engine.fence(),
-            Err(error) => tracing::warn!(%error, "take-over failed"),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, "take-over failed");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ pub struct Options {
     pub batch_max: usize,
     /// Batches handed to the store and not yet answered.
     pub batches_in_flight_max: usize,
-    /// Commits waiting for a batch; beyond it callers wait.
+    /// Commits waiting for a batch; beyond it starts and signals are refused as busy and turns wait.
     pub commits_queued_max: usize,
     /// Signals and timers in memory whose turns are not yet finished; beyond it they stay in the store.
     pub turns_in_flight_max: usize,

@@ -6,6 +6,7 @@ use crate::{
     finder,
     hub::End,
     metrics::Metrics,
+    patience::Patience,
     refusal, rows,
     slots::Cached,
     turn,
@@ -15,7 +16,6 @@ use machine::{
     command::{ENVELOPE_MAX, RUNTIME_PROVIDER, SignalEnvelope, SignalType, Trace},
     id,
     state::BusinessReference,
-    time::Span,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -59,6 +59,9 @@ async fn start_as(
 ) -> Result<Started, Refusal> {
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    if engine.committer.is_full() {
+        return Err(Refusal::Busy);
     }
     let hash = request_hash(&start);
     if let Some(key) = &start.idempotency_key
@@ -152,7 +155,7 @@ impl Begun<'_> {
     /// Commits; an unknown outcome is read back by the instance's id before it is tried again with the same ids.
     async fn settle(&self, commit: Commit) -> Result<Outcome, store::Error> {
         let engine = self.engine;
-        let mut patience = Span::from_millis(5);
+        let mut patience = Patience::new();
         let mut unsure = false;
         loop {
             let unknown = match engine.committer.commit(commit.clone()).await {
@@ -172,10 +175,10 @@ impl Begun<'_> {
                 match engine.store.instance(&self.subject.tenant, self.subject.instance).await {
                     Ok(Some(view)) if self.is_this(&view) => return Ok(Outcome::Committed),
                     Ok(_) => break,
-                    Err(_) if engine.is_stopping() => return Err(store::Error::Unavailable(unknown)),
                     Err(_) => {
-                        engine.clock.sleep_until(engine.now().after(patience)).await;
-                        patience = Span((patience.0 * 2).min(1_000_000));
+                        if !patience.wait(engine).await {
+                            return Err(store::Error::Unavailable(unknown));
+                        }
                     }
                 }
             }
@@ -191,14 +194,14 @@ impl Begun<'_> {
             && row.input == self.decision.state.input.to_bytes()
     }
 
-    /// What is in the way of a start: the id the caller chose, or the business key.
+    /// What is in the way of this start: an instance of its id, or one that holds its business key.
     async fn taken(&self) -> Result<Refusal, Refusal> {
         let Subject { tenant, instance } = self.subject;
         let store = &self.engine.store;
         if store.instance(tenant, *instance).await.map_err(refusal::of_store)?.is_some() {
             return Ok(Refusal::Conflict {
-                code: "conflict",
-                detail: "an instance with this id was started before".to_owned(),
+                code: "instance-exists",
+                detail: format!("an instance has the id {}", id::show(id::Kind::Instance, *instance)),
                 existing: Some(*instance),
             });
         }
@@ -225,10 +228,6 @@ impl Begun<'_> {
             }
             Ok(other) => {
                 Err(Refusal::Conflict { code: "conflict", detail: format!("{other:?}"), existing: None })
-            }
-            Err(store::Error::Fenced) => {
-                self.engine.fence();
-                Err(refusal::of_store(store::Error::Fenced))
             }
             Err(error) => Err(refusal::of_store(error)),
         }
@@ -306,6 +305,9 @@ pub(crate) async fn signal(
             problems: vec![],
         });
     }
+    if engine.committer.is_full() {
+        return Err(Refusal::Busy);
+    }
     // Without room in memory the signal is backlog from the start.
     let permit = engine.turns.clone().try_acquire_owned().ok();
     let row = SignalRow {
@@ -348,7 +350,7 @@ async fn commit_signal(
         created_at: row.created_at,
     };
     let writes = vec![Write::ClaimKey(record), Write::Signal(row.clone())];
-    let mut patience = Span::from_millis(5);
+    let mut patience = Patience::new();
     let mut unsure = false;
     loop {
         let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
@@ -365,10 +367,10 @@ async fn commit_signal(
                 match engine.store.inbox(tenant, &scope, &key).await {
                     Ok(Some(_)) => break,
                     Ok(None) => {}
-                    Err(error) if engine.is_stopping() => return Err(refusal::of_store(error)),
-                    Err(_) => {
-                        engine.clock.sleep_until(engine.now().after(patience)).await;
-                        patience = Span((patience.0 * 2).min(1_000_000));
+                    Err(error) => {
+                        if !patience.wait(engine).await {
+                            return Err(refusal::of_store(error));
+                        }
                     }
                 }
             }

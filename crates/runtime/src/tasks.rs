@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -17,6 +17,16 @@ pub(crate) struct Tasks {
     /// Drops every future at once; only the simulator and tests use it.
     crash: Option<CancellationToken>,
     open: Arc<Open>,
+    halted: OnceLock<Halt>,
+}
+
+/// Why a node stopped by itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    #[error("another node took the work over")]
+    TakenOver,
+    #[error("the store cannot be trusted any more: {0}")]
+    StoreBroken(String),
 }
 
 /// Work that a stop waits for.
@@ -39,7 +49,28 @@ impl Drop for Counted {
 
 impl Tasks {
     pub(crate) fn new(crash: Option<CancellationToken>) -> Tasks {
-        Tasks { stopping: CancellationToken::new(), crash, open: Arc::default() }
+        Tasks { stopping: CancellationToken::new(), crash, open: Arc::default(), halted: OnceLock::new() }
+    }
+
+    /// Stops the node if the error says that nothing it does will land any more. Every answer of the store to a
+    /// commit, a claim or a lease passes here.
+    pub(crate) fn heed(&self, error: &store::Error) {
+        let halt = match error {
+            // A node that has left is fenced: that is no news.
+            store::Error::Fenced if self.stopping.is_cancelled() => return,
+            store::Error::Fenced => Halt::TakenOver,
+            store::Error::Corrupt(detail) => Halt::StoreBroken(detail.clone()),
+            _ => return,
+        };
+        if self.halted.set(halt.clone()).is_ok() {
+            tracing::error!("{halt}; this node stops");
+        }
+        self.stopping.cancel();
+    }
+
+    /// Why the node stopped by itself, if it did.
+    pub(crate) fn halted(&self) -> Option<Halt> {
+        self.halted.get().cloned()
     }
 
     /// Spawns a pump: it ends by itself when the node stops, and a stop does not wait for it.
@@ -82,6 +113,25 @@ impl Tasks {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_broken_store_stops_the_node_and_says_why() {
+        let tasks = Tasks::new(None);
+        tasks.heed(&store::Error::Unavailable("busy".into()));
+        assert!(!tasks.stopping.is_cancelled());
+        tasks.heed(&store::Error::Corrupt("disk I/O error".into()));
+        tasks.heed(&store::Error::Fenced);
+        assert!(tasks.stopping.is_cancelled());
+        assert_eq!(tasks.halted(), Some(Halt::StoreBroken("disk I/O error".into())));
+    }
+
+    #[test]
+    fn a_node_that_stops_is_not_told_that_it_was_taken_over() {
+        let tasks = Tasks::new(None);
+        tasks.stopping.cancel();
+        tasks.heed(&store::Error::Fenced);
+        assert_eq!(tasks.halted(), None);
+    }
 
     #[tokio::test(start_paused = true)]
     #[allow(clippy::disallowed_methods, reason = "virtual time")]

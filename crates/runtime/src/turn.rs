@@ -7,12 +7,13 @@ use crate::{
     engine::Engine,
     held::Hold,
     metrics::Metrics,
+    patience::Patience,
     refusal, rows,
     slots::{self, Cached},
 };
 use futures_util::FutureExt;
 use machine::{
-    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot, time::Span,
+    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot,
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -93,7 +94,7 @@ enum Trouble {
 /// Takes the turn and answers the state to keep for the next one.
 pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Cached>) -> Option<Cached> {
     let mut cached = cached;
-    let mut patience = Span::from_millis(5);
+    let mut patience = Patience::new();
     loop {
         // A panic must not leave the instance's line without its driver.
         let attempted = AssertUnwindSafe(attempt(engine, &work, cached.take())).catch_unwind().await;
@@ -125,16 +126,12 @@ pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Ca
                 return None;
             }
             Err(Trouble::Store(error)) => {
-                if error == store::Error::Fenced {
-                    engine.fence();
-                }
-                if matches!(work.source, Source::Direct) || engine.is_stopping() {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, instance = %work.instance, "turn waits for the store");
+                if matches!(work.source, Source::Direct) || !patience.wait(engine).await {
                     answer(&mut work, Err(refusal::of_store(error)));
                     return None;
                 }
-                tracing::warn!(%error, instance = %work.instance, "turn waits for the store");
-                engine.clock.sleep_until(engine.now().after(patience)).await;
-                patience = Span((patience.0 * 2).min(5_000_000));
             }
             Err(trouble) => {
                 give_up(engine, work, trouble).await;
@@ -358,7 +355,7 @@ async fn settle(
 
 /// The commit may or may not have landed: the stored snapshot tells. Never re-run blindly.
 async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]) -> Result<(), Trouble> {
-    let mut patience = Span::from_millis(5);
+    let mut patience = Patience::new();
     loop {
         match engine.store.load(&work.tenant, work.instance).await {
             Ok(Some(found)) if found.state_version == version && found.state_json == state_json => {
@@ -367,10 +364,10 @@ async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]
             Ok(Some(found)) if found.state_version < version => return Err(Trouble::Lost),
             Ok(Some(_)) => return Err(Trouble::Unsure),
             Ok(None) => return Err(Trouble::NoInstance),
-            Err(error) if engine.is_stopping() => return Err(Trouble::Store(error)),
-            Err(_) => {
-                engine.clock.sleep_until(engine.now().after(patience)).await;
-                patience = Span((patience.0 * 2).min(5_000_000));
+            Err(error) => {
+                if !patience.wait(engine).await {
+                    return Err(Trouble::Store(error));
+                }
             }
         }
     }

@@ -53,7 +53,6 @@ pub const HEADERS_TOO_LARGE: Code = code("headers-too-large", 431, "The headers 
 // ---- who asks ----
 pub const UNAUTHENTICATED: Code = code("unauthenticated", 401, "A valid key is needed");
 pub const FORBIDDEN: Code = code("forbidden", 403, "The key does not allow this");
-pub const TENANT_SUSPENDED: Code = code("tenant-suspended", 403, "The tenant is suspended");
 
 // ---- what is asked for ----
 pub const NOT_FOUND: Code = code("not-found", 404, "Not found");
@@ -63,6 +62,7 @@ pub const CONFLICT: Code = code("conflict", 409, "The object's state does not al
 pub const VERSION_EXISTS: Code = code("version-exists", 409, "The version exists with another document");
 pub const BUSINESS_KEY_TAKEN: Code =
     code("business-key-taken", 409, "An open instance holds the business key");
+pub const INSTANCE_EXISTS: Code = code("instance-exists", 409, "An instance has this id");
 pub const TENANT_EXISTS: Code = code("tenant-exists", 409, "The tenant exists");
 pub const NOT_ALLOWED_NOW: Code = code("not-allowed-now", 409, "The instance's status does not allow this");
 pub const INSTANCE_ENDED: Code = code("instance-ended", 409, "The instance has ended");
@@ -118,13 +118,13 @@ pub const ALL: &[Code] = &[
     HEADERS_TOO_LARGE,
     UNAUTHENTICATED,
     FORBIDDEN,
-    TENANT_SUSPENDED,
     NOT_FOUND,
     ROUTE_NOT_FOUND,
     METHOD_NOT_ALLOWED,
     CONFLICT,
     VERSION_EXISTS,
     BUSINESS_KEY_TAKEN,
+    INSTANCE_EXISTS,
     TENANT_EXISTS,
     NOT_ALLOWED_NOW,
     INSTANCE_ENDED,

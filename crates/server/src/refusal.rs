@@ -33,7 +33,6 @@ impl From<Refusal> for Problem {
             Refusal::Stale { current } => {
                 Problem::new(code::STALE, detail).with_header(header::ETAG, &format!("\"{current}\""))
             }
-            Refusal::Suspended => Problem::new(code::TENANT_SUSPENDED, detail),
             Refusal::Busy => {
                 Problem::new(code::BUSY, detail).with_header(header::RETRY_AFTER, BUSY_RETRY_AFTER)
             }

@@ -28,7 +28,6 @@ fn each_refusal_has_its_code() {
         (conflict("not-found"), 409, "conflict"),
         (Refusal::KeyReused, 422, "idempotency-key-reused"),
         (Refusal::Stale { current: 7 }, 412, "stale"),
-        (Refusal::Suspended, 403, "tenant-suspended"),
         (Refusal::Busy, 429, "busy"),
         (Refusal::Full, 507, "store-full"),
         (Refusal::Unavailable("x".into()), 503, "unavailable"),

@@ -108,7 +108,7 @@ impl Stop {
     }
 }
 
-/// Serves until a signal comes or the node is taken over, then stops without dropping what is in flight.
+/// Serves until a signal comes or the node must stop by itself, then stops without dropping what is in flight.
 pub(crate) async fn serve(
     listener: TcpListener,
     node: Node,
@@ -131,10 +131,12 @@ pub(crate) async fn serve(
         }
     };
     let served = server::serve(listener, handle, options, told).await;
+    let halted = node.halted();
     node.stop().await;
     served.map_err(|error| Failure::failed(format!("the server ended: {error}")))?;
-    match is_asked {
-        true => Ok(()),
-        false => Err(Failure::failed("another process took the work over; this one stops")),
+    match halted {
+        None if is_asked => Ok(()),
+        None => Err(Failure::failed("the engine stopped by itself")),
+        Some(why) => Err(Failure::failed(format!("{why}; this process stops"))),
     }
 }

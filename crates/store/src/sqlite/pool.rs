@@ -40,7 +40,7 @@ impl Pool {
 
     pub(super) async fn send(&self, request: Request) -> Result<()> {
         let queue = self.queue.as_ref().expect("the queue is there until the pool is dropped");
-        queue.send(request).await.map_err(|_| Error::Unavailable("the readers have ended".into()))
+        queue.send(request).await.map_err(|_| Error::Corrupt("the readers have ended".into()))
     }
 }
 

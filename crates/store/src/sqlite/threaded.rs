@@ -69,7 +69,7 @@ impl Sqlite {
 
     async fn send(&self, request: Request) -> Result<()> {
         let queue = self.queue.as_ref().expect("the queue is there until the store is dropped");
-        queue.send(request).await.map_err(|_| Error::Unavailable("the writer has ended".into()))
+        queue.send(request).await.map_err(|_| Error::Corrupt("the writer has ended".into()))
     }
 }
 
