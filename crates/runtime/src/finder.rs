@@ -131,7 +131,9 @@ async fn find(engine: &Arc<Engine>) -> Result<usize, store::Error> {
             deliver_signal(engine, claimed, room.split(1)).await;
         }
     }
-    let calls = engine.store.claim_calls(engine.node, engine.now(), engine.options.claim_max).await?;
+    let full = engine.calls.full();
+    let limit = engine.options.claim_max;
+    let calls = engine.store.claim_calls(engine.node, engine.now(), limit, &full).await?;
     let mut unclaimed = BTreeMap::<TenantId, Vec<CallRow>>::new();
     for Claimed { tenant, row } in calls {
         match engine.calls.reserve(&tenant) {

@@ -92,6 +92,14 @@ impl CallQueue {
         Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone() })
     }
 
+    /// Tenants whose lane has next to no room: the backlog is not asked for their calls.
+    pub(crate) fn full(&self) -> Vec<TenantId> {
+        let max = self.shared.per_tenant_max;
+        let lanes = self.shared.lanes.lock();
+        let is_full = |lane: &Lane| max.saturating_sub(lane.reserved) <= max / 8;
+        lanes.tenants.iter().filter(|(_, lane)| is_full(lane)).map(|(tenant, _)| tenant.clone()).collect()
+    }
+
     /// Queues a call whose row is durable and owned by this node.
     pub(crate) fn push(&self, tenant: TenantId, row: CallRow, reservation: Reservation, hold: Hold) {
         let mut lanes = self.shared.lanes.lock();
@@ -145,10 +153,15 @@ impl Lanes {
         if self.in_flight >= max {
             return None;
         }
+        // Others wait as well: nobody takes more than half, so that one tenant's slow calls leave room.
+        let tenant_max = if self.ring.len() > 1 { max.div_ceil(2) } else { max };
         for _ in 0..self.ring.len() {
             let tenant = self.ring.pop_front()?;
             let lane = self.tenants.get_mut(&tenant)?;
-            let item = lane.next(&self.busy, queue, dropped);
+            let item = match lane.in_flight < tenant_max {
+                true => lane.next(&self.busy, queue, dropped),
+                false => None,
+            };
             if !lane.queued.is_empty() {
                 self.ring.push_back(tenant);
             }
@@ -254,6 +267,23 @@ mod tests {
         assert_eq!(tokens(&queue), [2]);
         let lanes = queue.shared.lanes.lock();
         assert!(lanes.tenants.is_empty() && lanes.busy.is_empty() && lanes.ring.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_takes_half_at_most_while_others_wait() {
+        let (queue, held) = (CallQueue::new(8, 4, vec![]), Held::default());
+        for token in 0..8 {
+            push(&queue, &held, "acme", token, "a");
+        }
+        assert_eq!(queue.full(), [tenant("acme")]);
+        let first = queue.next().expect("alone, it may take all");
+        let second = queue.next().expect("alone, it may take all");
+        push(&queue, &held, "zoo", 10, "a");
+        push(&queue, &held, "zoo", 11, "a");
+        let others = [queue.next(), queue.next()].map(|item| item.expect("room is left").row.token);
+        assert_eq!(others, [10, 11], "acme has its half");
+        assert!(queue.next().is_none(), "all are taken");
+        drop((first, second));
     }
 
     #[test]

@@ -35,5 +35,5 @@ mod turn;
 
 pub use handle::Handle;
 pub use node::{Node, Parts};
-pub use tasks::Halt;
 pub use options::Options;
+pub use tasks::Halt;

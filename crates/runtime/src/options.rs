@@ -15,7 +15,7 @@ pub struct Options {
     pub turns_in_flight_max: usize,
     /// Calls of one tenant kept in memory; beyond it they stay in the store.
     pub calls_queued_per_tenant_max: usize,
-    /// Calls being handled at once.
+    /// Calls being handled at once; one tenant takes half of them at most while calls of others wait.
     pub calls_in_flight_max: usize,
     /// Rows one claim takes.
     pub claim_max: usize,

@@ -12,9 +12,7 @@ use crate::{
     slots::{self, Cached},
 };
 use futures_util::FutureExt;
-use machine::{
-    Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot,
-};
+use machine::{Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,

@@ -60,7 +60,15 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- work discovery (backlog only; born-claimed rows never pass here) ----
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>>;
-    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>>;
+    /// Every tenant with calls that are due gets an equal share of `limit`, whatever the others have queued; those in
+    /// `full` get none.
+    async fn claim_calls(
+        &self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>>;
     /// Timers due at `now`.
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>>;
     /// The earliest time at which unowned work of any kind becomes due, if there is any.

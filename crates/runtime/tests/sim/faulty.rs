@@ -86,9 +86,15 @@ impl Store for Faulty {
         self.read().await?;
         self.claimed(self.inner.claim_signals(node, now, limit).await?)
     }
-    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
+    async fn claim_calls(
+        &self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>> {
         self.read().await?;
-        let mut calls = self.claimed(self.inner.claim_calls(node, now, limit).await?)?;
+        let mut calls = self.claimed(self.inner.claim_calls(node, now, limit, full).await?)?;
         self.rename(&mut calls);
         Ok(calls)
     }

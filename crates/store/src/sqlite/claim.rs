@@ -9,7 +9,7 @@ use super::{
     write::int,
 };
 use crate::{port::Result, rows::*};
-use machine::Time;
+use machine::{TenantId, Time};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
@@ -20,8 +20,17 @@ const CLAIM_MAX: usize = 1_000;
 pub(super) const SIGNALS: &str =
     "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
     FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, id LIMIT ?2";
-pub(super) const CALLS: &str = "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
-    FROM calls WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, instance, token LIMIT ?2";
+pub(super) const CALLS: &str =
+    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    FROM calls WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1
+    ORDER BY visible_at, instance, token LIMIT ?2";
+/// Tenants with calls in the backlog and the time of the oldest, one step along the index each.
+pub(super) const TENANTS: &str = "WITH RECURSIVE backlog(tenant) AS (
+        SELECT min(tenant) FROM calls WHERE owner IS NULL
+        UNION ALL SELECT (SELECT min(tenant) FROM calls WHERE owner IS NULL AND tenant > backlog.tenant)
+        FROM backlog WHERE backlog.tenant IS NOT NULL)
+    SELECT tenant, (SELECT min(visible_at) FROM calls WHERE owner IS NULL AND tenant = backlog.tenant)
+    FROM backlog WHERE tenant IS NOT NULL";
 pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
     FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
 
@@ -45,10 +54,16 @@ impl Core {
         })
     }
 
-    pub fn claim_calls(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
+    pub fn claim_calls(
+        &mut self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>> {
         self.transaction(|connection| {
             node::member(connection, node)?;
-            let mut claimed = due(connection, CALLS, now, limit, call).map_err(error)?;
+            let mut claimed = fair_calls(connection, now, limit, full).map_err(error)?;
             for one in &mut claimed {
                 one.row.owner = Some(node);
                 let (instance, token) = (one.row.instance, one.row.token);
@@ -71,6 +86,34 @@ impl Core {
             Ok(claimed)
         })
     }
+}
+
+/// Calls that are due, an equal share from every tenant that has any and is not full.
+fn fair_calls(
+    connection: &Connection,
+    now: Time,
+    limit: usize,
+    full: &[TenantId],
+) -> rusqlite::Result<Vec<Claimed<CallRow>>> {
+    let mut statement = connection.prepare_cached(TENANTS)?;
+    let rows = statement.query_map([], |row| Ok((time(row, 1)?, tenant(row, 0)?)))?;
+    let mut tenants = rows.collect::<rusqlite::Result<Vec<(Time, TenantId)>>>()?;
+    tenants.retain(|(oldest, tenant)| *oldest <= now && !full.contains(tenant));
+    // With more tenants than rows to claim, those that have waited longest.
+    tenants.sort();
+    let mut left = limit.min(CLAIM_MAX);
+    let share = left.div_ceil(tenants.len().max(1));
+    let mut claimed = Vec::new();
+    let mut statement = connection.prepare_cached(CALLS)?;
+    for (_, tenant) in &tenants {
+        let rows = statement.query_map(params![now.0, share.min(left) as i64, tenant.as_str()], call)?;
+        for row in rows {
+            claimed.push(row?);
+            left -= 1;
+        }
+    }
+    claimed.sort_by_key(|one| one.row.visible_at);
+    Ok(claimed)
 }
 
 fn due<T>(

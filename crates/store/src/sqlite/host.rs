@@ -51,8 +51,15 @@ impl<H: Host> Store for H {
         self.write(move |core| core.claim_signals(node, now, limit)).await
     }
 
-    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
-        self.write(move |core| core.claim_calls(node, now, limit)).await
+    async fn claim_calls(
+        &self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>> {
+        let full = full.to_vec();
+        self.write(move |core| core.claim_calls(node, now, limit, &full)).await
     }
 
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {

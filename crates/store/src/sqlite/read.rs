@@ -16,11 +16,15 @@ const VERSIONS: &str = "SELECT version FROM definitions WHERE tenant = ?1 AND na
 const TENANT: &str = "SELECT tenant, title, status, created_at FROM tenants WHERE tenant = ?1";
 const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
     FROM api_keys WHERE id = ?1";
-/// The earliest backlog of each queue, each the first entry of its partial index.
+/// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
 pub(super) const NEXT_DUE: &str = "SELECT
     (SELECT visible_at FROM wf_signal_q WHERE owner IS NULL ORDER BY visible_at LIMIT 1),
     (SELECT due_at FROM wf_schedule_q WHERE owner IS NULL ORDER BY due_at LIMIT 1),
-    (SELECT visible_at FROM calls WHERE owner IS NULL ORDER BY visible_at LIMIT 1)";
+    (WITH RECURSIVE backlog(tenant) AS (
+        SELECT min(tenant) FROM calls WHERE owner IS NULL
+        UNION ALL SELECT (SELECT min(tenant) FROM calls WHERE owner IS NULL AND tenant > backlog.tenant)
+        FROM backlog WHERE backlog.tenant IS NOT NULL)
+     SELECT min((SELECT min(visible_at) FROM calls WHERE owner IS NULL AND tenant = backlog.tenant)) FROM backlog)";
 
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 const OWNED: &str = "SELECT 0, tenant, id, 0 FROM wf_signal_q WHERE owner = ?1

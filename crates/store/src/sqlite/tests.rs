@@ -109,8 +109,12 @@ fn plan(core: &Core, sql: &str) -> String {
 #[test]
 fn work_discovery_runs_along_the_backlog() {
     let core = Core::open_in_memory().unwrap();
-    for sql in [super::claim::SIGNALS, super::claim::CALLS, super::claim::TIMERS, super::read::NEXT_DUE] {
-        let sql = sql.replace("?1", "1").replace("?2", "1");
+    use super::{
+        claim::{CALLS, SIGNALS, TENANTS, TIMERS},
+        read::NEXT_DUE,
+    };
+    for sql in [SIGNALS, CALLS, TENANTS, TIMERS, NEXT_DUE] {
+        let sql = sql.replace("?1", "1").replace("?2", "1").replace("?3", "'acme'");
         let plan = plan(&core, &sql);
         assert!(plan.contains("_backlog"), "{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{plan}");

@@ -26,7 +26,7 @@ CREATE TABLE calls (
     PRIMARY KEY (tenant, instance, token)
 ) WITHOUT ROWID;
 
-CREATE INDEX calls_backlog ON calls (visible_at) WHERE owner IS NULL;
+CREATE INDEX calls_backlog ON calls (tenant, visible_at) WHERE owner IS NULL;
 
 CREATE TABLE definitions (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

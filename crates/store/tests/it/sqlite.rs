@@ -52,7 +52,7 @@ async fn reopening_keeps_what_was_committed() {
     // The node of the earlier process is gone, its work is backlog.
     assert_eq!(store.commit(node(1), vec![]).await, Err(Error::Fenced));
     store.join(node(2), Time(0), LEASE_MS).await.unwrap();
-    assert_eq!(store.claim_calls(node(2), Time(0), 9).await.unwrap().len(), 1);
+    assert_eq!(store.claim_calls(node(2), Time(0), 9, &[]).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

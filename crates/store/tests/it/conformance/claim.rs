@@ -14,7 +14,7 @@ async fn timers(opened: &Opened, now: i64, limit: usize) -> Vec<TimerRow> {
 }
 
 async fn calls(opened: &Opened, now: i64, limit: usize) -> Vec<CallRow> {
-    rows(opened.store.claim_calls(node(1), Time(now), limit).await.unwrap())
+    rows(opened.store.claim_calls(node(1), Time(now), limit, &[]).await.unwrap())
 }
 
 fn rows<T>(claimed: Vec<Claimed<T>>) -> Vec<T> {
@@ -47,7 +47,7 @@ pub(crate) async fn takes_backlog_once_in_due_order(opened: &Opened) {
     opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
     assert_eq!(opened.store.claim_signals(node(2), Time(899), 10).await.unwrap(), []);
     assert_eq!(opened.store.claim_timers(node(2), Time(899), 10).await.unwrap(), []);
-    assert_eq!(opened.store.claim_calls(node(2), Time(899), 10).await.unwrap(), []);
+    assert_eq!(opened.store.claim_calls(node(2), Time(899), 10, &[]).await.unwrap(), []);
     assert_eq!(opened.store.claim_timers(node(2), Time(900), 10).await.unwrap().len(), 1);
     // A claim does not consume.
     assert_eq!(opened.store.counts(None).await.unwrap().timers, 4);
@@ -68,6 +68,26 @@ pub(crate) async fn born_owned_rows_are_never_returned(opened: &Opened) {
     assert_eq!(calls(opened, 1_000, 10).await, []);
     assert_eq!(opened.store.next_due().await.unwrap(), None);
     opened.put(vec![Write::ConsumeSignal { id: id(1) }]).await;
+}
+
+pub(crate) async fn calls_are_claimed_from_every_tenant_in_equal_shares(opened: &Opened) {
+    for token in 0..20 {
+        opened.put(vec![Write::Call(call(token, token as i64, None))]).await;
+    }
+    let others = ["beta", "zoo"].map(tenant);
+    for other in &others {
+        let writes = (100..104).map(|token| Write::Call(call(token, 50, None))).collect();
+        opened.commit(vec![Commit { tenant: other.clone(), writes }]).await;
+    }
+    let claim = async |full: &[machine::TenantId]| {
+        let claimed = opened.store.claim_calls(node(1), Time(60), 6, full).await.unwrap();
+        claimed.into_iter().map(|one| format!("{}{}", one.tenant, one.row.token)).collect::<Vec<_>>()
+    };
+    assert_eq!(claim(&[]).await, ["acme0", "acme1", "beta100", "beta101", "zoo100", "zoo101"]);
+    assert_eq!(claim(&[acme(), tenant("none")]).await, ["beta102", "beta103", "zoo102", "zoo103"]);
+    assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(2)));
+    assert_eq!(claim(&[acme()]).await, [""; 0]);
+    assert_eq!(claim(&[]).await.len(), 6);
 }
 
 pub(crate) async fn owned_rows_are_known_and_released_by_name(opened: &Opened) {

@@ -79,7 +79,8 @@ macro_rules! every_case {
                     empty_batches_and_commits concurrent_calls_all_land
                 }
                 claim {
-                    takes_backlog_once_in_due_order born_owned_rows_are_never_returned owned_rows_are_known_and_released_by_name
+                    takes_backlog_once_in_due_order born_owned_rows_are_never_returned calls_are_claimed_from_every_tenant_in_equal_shares
+                owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
                     next_due_is_the_earliest_unowned limit_holds
                 }

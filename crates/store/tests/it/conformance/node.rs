@@ -15,7 +15,7 @@ fn work(owner: Option<uuid::Uuid>) -> Vec<Write> {
 async fn claim_all(opened: &Opened, as_node: uuid::Uuid) -> Result<usize> {
     let signals: Vec<Claimed<SignalRow>> = opened.store.claim_signals(as_node, LATE, 10).await?;
     let timers = opened.store.claim_timers(as_node, LATE, 10).await?;
-    let calls = opened.store.claim_calls(as_node, LATE, 10).await?;
+    let calls = opened.store.claim_calls(as_node, LATE, 10, &[]).await?;
     Ok(signals.len() + timers.len() + calls.len())
 }
 

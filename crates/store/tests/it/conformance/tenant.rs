@@ -63,7 +63,7 @@ pub(crate) async fn same_ids_never_mix(opened: &Opened) {
     assert!(claimed.len() == 2 && claimed.iter().all(own), "{claimed:?}");
     let claimed = store.claim_timers(node(1), Time(0), 9).await.unwrap();
     assert!(claimed.iter().all(|one| one.row.envelope == one.tenant.as_str().as_bytes()), "{claimed:?}");
-    let claimed = store.claim_calls(node(1), Time(0), 9).await.unwrap();
+    let claimed = store.claim_calls(node(1), Time(0), 9, &[]).await.unwrap();
     assert!(claimed.iter().all(|one| one.row.envelope == one.tenant.as_str().as_bytes()), "{claimed:?}");
     let events = store.outbox(9).await.unwrap();
     assert!(events.iter().all(|one| one.row.event == one.tenant.as_str().as_bytes()), "{events:?}");
