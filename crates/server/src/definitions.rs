@@ -21,7 +21,10 @@ use axum::{
 };
 use runtime::api::Refusal;
 use serde::Serialize;
-use store::rows::DefinitionRow;
+use store::{
+    rows::DefinitionRow,
+    views::{DefinitionFilter, DefinitionSummary},
+};
 use utoipa::ToSchema;
 
 /// A deployed version.
@@ -151,23 +154,25 @@ pub(crate) async fn list(
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "definitions");
     let after = match cursors.read(&parameters)? {
-        Some(position) => String::from_utf8(position).map_err(|_| page::refused())?,
-        None => String::new(),
+        Some(position) => Some(read_place(&position).ok_or_else(page::refused)?),
+        None => None,
     };
-    let mut rows = app.store().definitions(&caller.tenant, None).await?;
-    // The sort is stable and versions come newest first, so the first of each name is its newest.
-    rows.sort_by_key(place);
-    rows.dedup_by(|later, first| place(later) == place(first));
-    let wanted = parameters.text("namespace");
-    rows.retain(|row| place(row) > after && wanted.is_none_or(|wanted| row.namespace == wanted));
-    let more = rows.len() > limit;
-    rows.truncate(limit);
+    let namespace = parameters.text("namespace").map(str::to_owned);
+    let filter = DefinitionFilter { namespace, after, limit: page::rows_for(limit) };
+    let mut rows = app.store().definitions(&caller.tenant, &filter).await?;
+    let more = page::cut(&mut rows, limit);
     let next = rows.last().filter(|_| more).map(|row| cursors.write(place(row).as_bytes()));
     Ok(Json(Page { items: rows.into_iter().map(version_of).collect(), next }))
 }
 
-fn place(row: &DefinitionRow) -> String {
+/// Where a definition stands in the list. Neither part holds a slash.
+fn place(row: &DefinitionSummary) -> String {
     format!("{}/{}", row.namespace, row.name)
+}
+
+fn read_place(position: &[u8]) -> Option<(String, String)> {
+    let (namespace, name) = std::str::from_utf8(position).ok()?.split_once('/')?;
+    Some((namespace.to_owned(), name.to_owned()))
 }
 
 /// Reads the newest version.
@@ -215,7 +220,7 @@ pub(crate) async fn versions(
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, &format!("definitions/{namespace}/{name}"));
     let after = cursors.read(&parameters)?;
-    let rows = app.store().definitions(&caller.tenant, Some((&namespace, &name))).await?;
+    let rows = app.store().versions(&caller.tenant, &namespace, &name).await?;
     if rows.is_empty() {
         return Err(Problem::not_found("definition"));
     }
@@ -227,7 +232,7 @@ pub(crate) async fn versions(
         }
     };
     let more = rows.len() > skip + limit;
-    let rows: Vec<DefinitionRow> = rows.into_iter().skip(skip).take(limit).collect();
+    let rows: Vec<DefinitionSummary> = rows.into_iter().skip(skip).take(limit).collect();
     let next = rows.last().filter(|_| more).map(|row| cursors.write(row.version.as_bytes()));
     Ok(Json(Page { items: rows.into_iter().map(version_of).collect(), next }))
 }
@@ -261,10 +266,18 @@ fn detail(row: DefinitionRow, headers: &HeaderMap) -> Response {
         return ([(header::CONTENT_TYPE, "application/yaml")], row.source).into_response();
     }
     let source = String::from_utf8_lossy(&row.source).into_owned();
-    Json(DefinitionDetail { source, version: version_of(row) }).into_response()
+    let version = Version {
+        created_at: wire::time(row.created_at),
+        namespace: row.namespace,
+        name: row.name,
+        version: row.version,
+        title: row.title,
+        media_type: row.media_type,
+    };
+    Json(DefinitionDetail { source, version }).into_response()
 }
 
-fn version_of(row: DefinitionRow) -> Version {
+fn version_of(row: DefinitionSummary) -> Version {
     Version {
         created_at: wire::time(row.created_at),
         namespace: row.namespace,

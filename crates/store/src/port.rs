@@ -110,8 +110,19 @@ pub trait Store: Send + Sync + 'static {
         after: i64,
         limit: usize,
     ) -> Result<Vec<HistoryRow>>;
-    /// All versions (newest first by semver) of one name, or all definitions of the tenant.
-    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>>;
+    /// The newest version (by semver) of each name, by namespace and name.
+    async fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>>;
+    /// All versions of one name, newest first by semver.
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<DefinitionSummary>>;
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>>;
     async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>>;
     async fn dead_letters(

@@ -31,7 +31,29 @@ pub struct InstanceFilter {
     pub version: Option<String>,
     pub business_key: Option<String>,
     pub created_from: Option<Time>,
+    /// Exclusive.
     pub created_to: Option<Time>,
+}
+
+/// Which definitions to list, by namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct DefinitionFilter {
+    pub namespace: Option<String>,
+    /// Last (namespace, name) of the page before, exclusive.
+    pub after: Option<(String, String)>,
+    /// 1 to [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// A version of a definition without its text and IR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionSummary {
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub title: Option<String>,
+    pub media_type: String,
+    pub created_at: Time,
 }
 
 /// Which tasks to list.

@@ -183,8 +183,20 @@ impl Store for Faulty {
     ) -> Result<Vec<HistoryRow>> {
         self.inner.history(tenant, instance, after, limit).await
     }
-    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
-        self.inner.definitions(tenant, name).await
+    async fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>> {
+        self.inner.definitions(tenant, filter).await
+    }
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<DefinitionSummary>> {
+        self.inner.versions(tenant, namespace, name).await
     }
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
         self.inner.tasks(tenant, filter, page).await

@@ -147,16 +147,23 @@ impl<H: Host> Store for H {
         self.read(move |read| read.history(&tenant, instance, after, limit)).await
     }
 
-    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
-        let tenant = tenant.clone();
-        let name = name.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
-        self.read(move |read| {
-            read.definitions(
-                &tenant,
-                name.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())),
-            )
-        })
-        .await
+    async fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |read| read.definitions(&tenant, &filter)).await
+    }
+
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<DefinitionSummary>> {
+        let (tenant, namespace, name) = (tenant.clone(), namespace.to_owned(), name.to_owned());
+        self.read(move |read| read.versions(&tenant, &namespace, &name)).await
     }
 
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {

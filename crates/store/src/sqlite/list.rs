@@ -3,14 +3,13 @@
 use super::{
     error::error,
     read::{
-        DEAD_LETTER, INSTANCE, Read, TASK, dead_letter, definition, id, instance, key, task, tenant,
-        tenant_row, time,
+        DEAD_LETTER, INSTANCE, Read, TASK, dead_letter, id, instance, key, task, tenant, tenant_row, time,
     },
     semver,
 };
 use crate::{port::Result, rows::*, views::*};
 use machine::TenantId;
-use rusqlite::{ToSql, params, types::Value};
+use rusqlite::{Row, ToSql, params, types::Value};
 use std::{cmp::Reverse, collections::BTreeSet};
 use uuid::Uuid;
 
@@ -20,8 +19,12 @@ const ROWS_MAX: usize = 10_000;
 const BY_KEY: &str = " AND i.business_key = ?2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
 const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
     WHERE tenant = ?1 AND instance = ?2 AND version > ?3 ORDER BY version LIMIT ?4";
-const DEFINITIONS: &str = "SELECT namespace, name, version, title, source, media_type, ir, created_at
-    FROM definitions WHERE tenant = ?1 AND (?2 IS NULL OR (namespace = ?2 AND name = ?3))";
+/// Runs along the primary key, whatever the documents weigh.
+pub(super) const NAMES: &str = "SELECT DISTINCT namespace, name FROM definitions
+    WHERE tenant = ?1 AND (namespace, name) > (?2, ?3) AND (?4 IS NULL OR namespace = ?4)
+    ORDER BY namespace, name LIMIT ?5";
+const SUMMARY: &str = "SELECT namespace, name, version, title, media_type, created_at
+    FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
 const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
     WHERE tenant = ?1 AND task = ?2 ORDER BY sequence";
 const TENANTS: &str = "SELECT tenant, title, status, created_at FROM tenants ORDER BY tenant";
@@ -64,7 +67,7 @@ impl Read<'_> {
         query.equals("i.version", filter.version.as_deref());
         query.equals("i.business_key", filter.business_key.as_deref());
         query.compare("i.created_at >=", filter.created_from.map(|time| Value::Integer(time.0)));
-        query.compare("i.created_at <=", filter.created_to.map(|time| Value::Integer(time.0)));
+        query.compare("i.created_at <", filter.created_to.map(|time| Value::Integer(time.0)));
         query.page("i.id", page);
         self.many(&query.sql, &query.values(), instance)
     }
@@ -93,15 +96,30 @@ impl Read<'_> {
         })
     }
 
-    /// All versions (newest first by semver) of one name, or all definitions of the tenant.
-    pub fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
-        let (namespace, name) = name.unzip();
-        let mut rows = self.many(DEFINITIONS, params![tenant.as_str(), namespace, name], definition)?;
-        rows.sort_by(|a, b| {
-            (&a.namespace, &a.name)
-                .cmp(&(&b.namespace, &b.name))
-                .then_with(|| semver::compare(&b.version, &a.version))
-        });
+    /// The newest version of each name, by namespace and name.
+    pub fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>> {
+        let (namespace, name) = filter.after.clone().unwrap_or_default();
+        let limit = filter.limit.clamp(1, PAGE_MAX) as i64;
+        let names: Vec<(String, String)> =
+            self.many(NAMES, params![tenant.as_str(), namespace, name, filter.namespace, limit], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        let newest = |(namespace, name): (String, String)| {
+            let Some(version) = self.newest(tenant, &namespace, &name)? else { return Ok(None) };
+            let values = params![tenant.as_str(), namespace, name, version];
+            self.one(&format!("{SUMMARY} AND version = ?4"), values, summary)
+        };
+        names.into_iter().filter_map(|name| newest(name).transpose()).collect()
+    }
+
+    /// All versions of one name, newest first.
+    pub fn versions(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Vec<DefinitionSummary>> {
+        let mut rows = self.many(SUMMARY, params![tenant.as_str(), namespace, name], summary)?;
+        rows.sort_by(|a, b| semver::compare(&b.version, &a.version));
         Ok(rows)
     }
 
@@ -275,4 +293,15 @@ impl Query {
     fn values(&self) -> Vec<&dyn ToSql> {
         self.values.iter().map(|value| value as &dyn ToSql).collect()
     }
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<DefinitionSummary> {
+    Ok(DefinitionSummary {
+        namespace: row.get(0)?,
+        name: row.get(1)?,
+        version: row.get(2)?,
+        title: row.get(3)?,
+        media_type: row.get(4)?,
+        created_at: time(row, 5)?,
+    })
 }

@@ -106,6 +106,13 @@ impl<'c> Read<'c> {
         })
     }
 
+    /// The highest version in semver order.
+    pub(super) fn newest(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Option<String>> {
+        let versions: Vec<String> =
+            self.many(VERSIONS, params![tenant.as_str(), namespace, name], |row| row.get(0))?;
+        Ok(versions.into_iter().max_by(|a, b| semver::compare(a, b)))
+    }
+
     /// The definition; the highest version in semver order when `version` is `None`.
     pub fn definition(
         &self,
@@ -114,20 +121,16 @@ impl<'c> Read<'c> {
         name: &str,
         version: Option<&str>,
     ) -> Result<Option<DefinitionRow>> {
-        let highest;
+        let newest;
         let version = match version {
             Some(version) => version,
-            None => {
-                let versions: Vec<String> =
-                    self.many(VERSIONS, params![tenant.as_str(), namespace, name], |row| row.get(0))?;
-                match versions.into_iter().max_by(|a, b| semver::compare(a, b)) {
-                    Some(version) => {
-                        highest = version;
-                        &highest
-                    }
-                    None => return Ok(None),
+            None => match self.newest(tenant, namespace, name)? {
+                Some(version) => {
+                    newest = version;
+                    &newest
                 }
-            }
+                None => return Ok(None),
+            },
         };
         self.one(DEFINITION, params![tenant.as_str(), namespace, name, version], definition)
     }

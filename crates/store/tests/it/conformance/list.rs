@@ -152,7 +152,7 @@ pub(crate) async fn filters_select(opened: &Opened) {
     assert_eq!(found(InstanceFilter { namespace: text("billing"), ..any() }).await, [id(4)]);
     assert_eq!(found(InstanceFilter { version: text("1.0.0"), ..any() }).await, [id(3), id(2), id(1)]);
     assert_eq!(found(InstanceFilter { business_key: text("k"), ..any() }).await, [id(2)]);
-    let span = InstanceFilter { created_from: Some(Time(1_002)), created_to: Some(Time(1_003)), ..any() };
+    let span = InstanceFilter { created_from: Some(Time(1_002)), created_to: Some(Time(1_004)), ..any() };
     assert_eq!(found(span).await, [id(3), id(2)]);
     let both = InstanceFilter { statuses: ended, name: text("order"), ..any() };
     assert_eq!(found(both).await, [id(2)]);
@@ -187,9 +187,16 @@ pub(crate) async fn definitions_by_semver(opened: &Opened) {
     assert_eq!(exact, Some(definition("order", "0.1.0")));
     assert_eq!(opened.store.definition(&t, "shop", "order", Some("7.0.0")).await.unwrap(), None);
     assert_eq!(opened.store.definition(&t, "shop", "none", None).await.unwrap(), None);
-    let listed = async |name| -> Vec<String> {
-        let rows = opened.store.definitions(&t, name).await.unwrap();
+    let shown = |rows: Vec<DefinitionSummary>| -> Vec<String> {
         rows.into_iter().map(|row| format!("{} {}", row.name, row.version)).collect()
+    };
+    let listed = async |namespace: Option<&str>, after: Option<(&str, &str)>, limit| {
+        let filter = DefinitionFilter {
+            namespace: namespace.map(str::to_owned),
+            after: after.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+            limit,
+        };
+        shown(opened.store.definitions(&t, &filter).await.unwrap())
     };
     let order = [
         "order 1.10.0",
@@ -199,9 +206,13 @@ pub(crate) async fn definitions_by_semver(opened: &Opened) {
         "order 1.2.0+build.7",
         "order 0.1.0",
     ];
-    assert_eq!(listed(Some(("shop", "order"))).await, order);
-    assert_eq!(listed(None).await[..2], ["invoice 9.0.0", "order 1.10.0"]);
-    assert_eq!(listed(None).await.len(), 7);
+    assert_eq!(shown(opened.store.versions(&t, "shop", "order").await.unwrap()), order);
+    assert_eq!(shown(opened.store.versions(&t, "shop", "none").await.unwrap()), [""; 0]);
+    assert_eq!(listed(None, None, 10).await, ["invoice 9.0.0", "order 1.10.0"]);
+    assert_eq!(listed(None, None, 1).await, ["invoice 9.0.0"]);
+    assert_eq!(listed(None, Some(("shop", "invoice")), 10).await, ["order 1.10.0"]);
+    assert_eq!(listed(Some("shop"), None, 10).await.len(), 2);
+    assert_eq!(listed(Some("other"), None, 10).await, [""; 0]);
 }
 
 pub(crate) async fn outbox_in_commit_order(opened: &Opened) {

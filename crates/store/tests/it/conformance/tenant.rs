@@ -47,7 +47,7 @@ pub(crate) async fn same_ids_never_mix(opened: &Opened) {
         let listed = store.instances(&t, &InstanceFilter::default(), &page).await.unwrap();
         assert_eq!((listed.len(), &listed[0].row.input[..]), (1, bytes));
         assert_eq!(store.definition(&t, "shop", "order", None).await.unwrap().unwrap().source, bytes);
-        assert_eq!(store.definitions(&t, None).await.unwrap().len(), 1);
+        assert_eq!(store.versions(&t, "shop", "order").await.unwrap().len(), 1);
         let history = store.history(&t, id(1), 0, 9).await.unwrap();
         assert_eq!((history.len(), &history[0].events[..]), (1, bytes));
         assert_eq!(store.task(&t, id(1)).await.unwrap().unwrap().payload, bytes);
