@@ -18,8 +18,11 @@ use machine::{
 };
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use store::{Write, rows::CallRow};
+use tracing::Instrument;
 use worker::{Class, Context, Declaration, Failure, Outcome};
 
+/// The target of calls to endpoints.
+const HTTP: &str = "http";
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
 
@@ -67,8 +70,17 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
             return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
         }
     };
-    let attempted = AssertUnwindSafe(attempt(engine, &tenant, &row, &call)).catch_unwind().await;
-    let attempted = attempted.unwrap_or_else(|_| {
+    let span = tracing::info_span!(
+        "call",
+        %tenant,
+        instance = id::show(id::Kind::Instance, row.instance),
+        step = call.step,
+        target = row.target,
+        attempt = row.attempt,
+        traceparent = call.trace.traceparent,
+    );
+    let attempted = attempt(engine, &tenant, &row, &call).instrument(span);
+    let attempted = AssertUnwindSafe(attempted).catch_unwind().await.unwrap_or_else(|_| {
         let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
         Attempted::Failed { fault, exhausted: true }
     });
@@ -107,16 +119,17 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     }
 }
 
+/// Hands the call to its worker or endpoint.
 async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
-    match row.target.as_str() {
-        HTTP => engine.http.call(call).await,
-        name => match engine.calls.worker(name) {
-            Some(worker) => run_worker(engine, worker, tenant, row, call).await,
-            None => Attempted::Again {
-                after: NO_WORKER_WAIT,
-                attempt: row.attempt,
-                failure: format!("no worker named {name:?} is registered on this node"),
-            },
+    if row.target == HTTP {
+        return engine.http.call(call).await;
+    }
+    match engine.calls.worker(&row.target) {
+        Some(worker) => run_worker(engine, worker, tenant, row, call).await,
+        None => Attempted::Again {
+            after: NO_WORKER_WAIT,
+            attempt: row.attempt,
+            failure: format!("no worker named {:?} is registered on this node", row.target),
         },
     }
 }

@@ -1,7 +1,8 @@
 //! HTTP calls of `call: http` steps.
 //!
 //! One attempt per call row: a failure raises `communication` with the answer's status, and the definition's own
-//! try/retry decides what happens. The call's stable key travels as `Idempotency-Key`.
+//! try/retry decides what happens. The call's stable key travels as `Idempotency-Key`, the instance's trace
+//! as `traceparent` and `correlation-id`.
 
 use crate::{calls::Attempted, options::Options};
 use futures_util::StreamExt;
@@ -113,6 +114,9 @@ impl HttpCaller {
         let given = |wanted: &str| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
         if let Some(traceparent) = call.trace.traceparent.as_ref().filter(|_| !given("traceparent")) {
             builder = builder.header("traceparent", traceparent);
+        }
+        if let Some(correlation) = call.trace.correlation_id.as_ref().filter(|_| !given("correlation-id")) {
+            builder = builder.header("correlation-id", correlation);
         }
         let own = |name: &str| name.eq_ignore_ascii_case("idempotency-key");
         for (name, value) in request.headers.iter().filter(|(name, _)| !own(name)) {
