@@ -25,6 +25,9 @@ struct Campaign {
     /// How many seeds to run, each twice, before the seeded bugs are tried
     #[arg(long, default_value_t = SEEDS, value_name = "N")]
     seeds: u64,
+    /// Say of each seeded bug in how many of the first seeds it is caught
+    #[arg(long)]
+    mutants: bool,
     #[command(flatten)]
     shared: Shared,
 }
@@ -58,7 +61,13 @@ enum Output {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let command = match &options.verb {
-        None => command(("--seeds", options.campaign.seeds), &options.campaign.shared),
+        None => {
+            let mut command = command(("--seeds", options.campaign.seeds), &options.campaign.shared);
+            if options.campaign.mutants {
+                command.arg("--mutants");
+            }
+            command
+        }
         Some(Verb::Replay { seed, shared }) => command(("--replay", *seed), shared),
     };
     Ok(ExitCode::from(shell::run(command)?))
@@ -70,7 +79,8 @@ pub(crate) fn campaign(seeds: u64) -> Command {
 }
 
 fn command((flag, value): (&str, u64), shared: &Shared) -> Command {
-    let mut command = shell::cargo(&["test", "--package", "runtime", "--test", "sim"]);
+    // The whole workspace, so that dependencies have the features they have in the other tests and are built once.
+    let mut command = shell::cargo(&["test", "--workspace", "--test", "sim"]);
     if shared.release {
         command.arg("--release");
     }
@@ -95,8 +105,8 @@ mod tests {
         let json = Shared { output: Output::Json, release: true };
         assert_eq!(
             arguments(&command(("--replay", 7), &json)),
-            "test --package runtime --test sim --release -- --replay 7 -o json"
+            "test --workspace --test sim --release -- --replay 7 -o json"
         );
-        assert_eq!(arguments(&campaign(400)), "test --package runtime --test sim -- --seeds 400");
+        assert_eq!(arguments(&campaign(400)), "test --workspace --test sim -- --seeds 400");
     }
 }

@@ -59,6 +59,10 @@ pub enum Command {
     Resume,
     /// Run the step that faulted the instance again.
     Retry,
+    /// What stands for this wait was given up as a dead letter, and is put back.
+    PutBack {
+        token: u64,
+    },
 }
 
 /// A call that was given up.

@@ -105,6 +105,7 @@ impl Turn<'_> {
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
             (Status::Faulted, Command::Retry) => self.retry_failed(),
+            (Status::Open | Status::Paused, Command::PutBack { token }) => Ok(self.put_back(*token)),
             // A faulted instance may be run again: what is said to it meanwhile is kept.
             (Status::Faulted, Command::Signal { .. }) => Ok(self.park(command)),
             (Status::Paused, command) => Ok(self.park(command)),

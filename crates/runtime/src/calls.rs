@@ -21,13 +21,10 @@ use store::{Write, rows::CallRow};
 use tracing::Instrument;
 use worker::{Class, Context, Declaration, Failure, Outcome};
 
-/// The target of calls to endpoints.
+/// The target of `call: http` steps; every other is the name of a worker.
 const HTTP: &str = "http";
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
-
-/// The target of `call: http` steps; every other is the name of a worker.
-const HTTP: &str = "http";
 
 /// Hands out every call that may run now.
 pub(crate) fn pump(engine: &Arc<Engine>) {

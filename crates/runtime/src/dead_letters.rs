@@ -172,59 +172,82 @@ pub(crate) async fn replay(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) ->
     let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
     let guard = Write::ConsumeDeadLetter { id };
     let instance = row.instance.unwrap_or_default();
-    if origin.faulted {
-        let work = Work {
-            tenant: tenant.clone(),
-            instance,
-            command: Command::Retry,
-            guards: vec![guard],
-            source: Source::Direct,
-            also: vec![],
-            reply: None,
-            permit: None,
-            hold: None,
-        };
-        return match turn::ask(engine, work).await {
-            Ok(_) => Ok(()),
-            Err(Refusal::NotFound(_)) => Err(missing()),
-            Err(refusal) => Err(refusal),
-        };
-    }
     let now = engine.now();
-    let back = match row.source.as_str() {
-        "timer" => Write::Timer(TimerRow {
-            instance,
-            token: origin.token,
-            due_at: now,
-            envelope: row.envelope,
-            attempt: 0,
-            owner: None,
-        }),
-        "call" => Write::Call(CallRow {
-            instance,
-            token: origin.token,
-            target: origin.name,
-            envelope: row.envelope,
-            created_at: now,
-            visible_at: now,
-            attempt: 1,
-            last_error: None,
-            owner: None,
-        }),
-        _ => Write::Signal(SignalRow {
-            id: origin.id,
-            instance,
-            signal_type: origin.name,
-            envelope: row.envelope,
-            created_at: now,
-            visible_at: now,
-            attempt: 0,
-            owner: None,
-        }),
+    // A signal finds out itself whether its instance still wants it; a call has an effect before anybody asks.
+    let (command, back) = match row.source.as_str() {
+        _ if origin.faulted => (Command::Retry, vec![]),
+        "timer" => {
+            (Command::PutBack { token: origin.token }, vec![Write::Timer(timer_of(row, &origin, now))])
+        }
+        "call" => (Command::PutBack { token: origin.token }, vec![Write::Call(call_of(row, origin, now))]),
+        _ => {
+            consume(engine, tenant, vec![guard, Write::Signal(signal_of(row, origin, now))]).await?;
+            engine.wake.at(now);
+            return Ok(());
+        }
     };
-    consume(engine, tenant, vec![guard, back]).await?;
-    engine.wake.at(now);
-    Ok(())
+    let work = Work {
+        tenant: tenant.clone(),
+        instance,
+        command,
+        guards: vec![guard],
+        source: Source::Direct,
+        also: back,
+        reply: None,
+        permit: None,
+        hold: None,
+    };
+    match turn::ask(engine, work).await {
+        Ok(turned) if turned.changed => {
+            engine.wake.at(now);
+            Ok(())
+        }
+        Ok(turned) => match engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)? {
+            None => Err(missing()),
+            Some(_) => Err(Refusal::Conflict {
+                code: "not-allowed-now",
+                detail: format!(
+                    "the instance is {} and does not wait for this any more; discard the dead letter",
+                    turned.status
+                ),
+                existing: None,
+            }),
+        },
+        Err(Refusal::NotFound(_)) => Err(missing()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn timer_of(row: DeadLetterRow, origin: &Origin, now: Time) -> TimerRow {
+    let instance = row.instance.unwrap_or_default();
+    TimerRow { instance, token: origin.token, due_at: now, envelope: row.envelope, attempt: 0, owner: None }
+}
+
+fn call_of(row: DeadLetterRow, origin: Origin, now: Time) -> CallRow {
+    CallRow {
+        instance: row.instance.unwrap_or_default(),
+        token: origin.token,
+        target: origin.name,
+        envelope: row.envelope,
+        created_at: now,
+        visible_at: now,
+        attempt: 1,
+        last_error: None,
+        owner: None,
+    }
+}
+
+fn signal_of(row: DeadLetterRow, origin: Origin, now: Time) -> SignalRow {
+    SignalRow {
+        id: origin.id,
+        instance: row.instance.unwrap_or_default(),
+        signal_type: origin.name,
+        envelope: row.envelope,
+        created_at: now,
+        visible_at: now,
+        attempt: 0,
+        owner: None,
+    }
 }
 
 /// Throws a dead letter away.

@@ -256,14 +256,17 @@ fn result_of(state: &State) -> InstanceResult {
     }
 }
 
-/// The command changes nothing: its cause is consumed all the same, so that it does not come again.
+/// The command changes nothing: its cause is consumed all the same, so that it does not come again. What a caller
+/// wanted changed (a task, a dead letter) stays as it is.
 async fn consume_only(
     engine: &Engine,
     work: &Work,
     current: Cached,
 ) -> Result<(Turned, Option<Cached>), Trouble> {
     let turned = Turned { changed: false, status: current.state.status_word(), version: current.version };
-    if work.guards.is_empty() || work.guards.iter().any(is_compare_and_set) {
+    let is_kept =
+        |write: &Write| is_compare_and_set(write) || matches!(write, Write::ConsumeDeadLetter { .. });
+    if work.guards.is_empty() || work.guards.iter().any(is_kept) {
         return Ok((turned, Some(current)));
     }
     let commit = Commit { tenant: work.tenant.clone(), writes: work.guards.clone() };

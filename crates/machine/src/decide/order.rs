@@ -21,7 +21,16 @@ impl Turn<'_> {
         true
     }
 
-    /// Keeps what comes in while paused; it is obeyed in order on resume.
+    /// `false` if nothing waits for what was given up any more: it must not be done then.
+    pub(super) fn put_back(&mut self, token: u64) -> bool {
+        let Some(wait) = self.state.waits.iter().find(|wait| wait.token == token) else { return false };
+        let step =
+            self.state.branch(wait.branch).and_then(|branch| branch.frames.last()).and_then(|f| f.step);
+        self.note("dead-letter.replayed", step, None);
+        true
+    }
+
+    /// Keeps what comes in while paused; it is obeyed on resume.
     pub(super) fn park(&mut self, command: &Command) -> bool {
         let answers_wait = matches!(
             command,
@@ -48,7 +57,11 @@ impl Turn<'_> {
     pub(super) fn resume(&mut self) -> Ran<bool> {
         self.state.status = Status::Open;
         self.note("workflow.resumed", None, None);
-        for command in std::mem::take(&mut self.state.buffer) {
+        let (timers, answers): (Vec<Command>, Vec<Command>) = std::mem::take(&mut self.state.buffer)
+            .into_iter()
+            .partition(|command| matches!(command, Command::Timer { .. }));
+        // Answers first: a person was told that the task is done, so no limit that passed meanwhile may undo it.
+        for command in answers.into_iter().chain(timers) {
             match self.state.status {
                 Status::Open => self.answer_wait(&command).map(|_| ())?,
                 _ => self.state.buffer.push(command),

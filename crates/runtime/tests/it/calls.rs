@@ -140,6 +140,26 @@ async fn an_attempt_over_its_time_limit_counts_as_failed_and_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_without_its_worker_waits_and_is_done_once_a_node_has_it() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", ONE).await;
+    let id = node.start("d", json!(1)).await;
+    pass(secs(300)).await;
+    assert_eq!(world.status(id).await, "running");
+    assert_eq!((world.counts().await.calls, world.letters().await.len()), (1, 0));
+    assert_eq!(node.metric("windlass_instances_in_memory"), 0.0);
+    let labels: Vec<_> = node.handle.metrics().into_iter().flat_map(|metric| metric.labels).collect();
+    assert!(labels.contains(&("target", "other".to_owned())), "{labels:?}");
+    node.stop().await;
+    let (declaration, seen) = recording(&world, "w", |_, input| Outcome::Done(input));
+    let next = world.build().worker(declaration).start().await;
+    next.output(id).await;
+    let seen = seen.lock();
+    assert_eq!((seen.len(), seen[0].0.attempt), (1, 1), "waiting burnt no attempt");
+}
+
+#[tokio::test(start_paused = true)]
 async fn trace_and_correlation_reach_the_worker_and_the_emitted_event() {
     let world = World::new();
     let (declaration, seen) = recording(&world, "w", |_, input| Outcome::Done(input));

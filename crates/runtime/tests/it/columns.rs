@@ -1,7 +1,7 @@
 //! B11: each column of the snapshot row, by what it is there for.
 
 use crate::support::*;
-use machine::Time;
+use machine::{Time, id};
 use serde_json::{Value, json};
 use worker::{Class, Outcome};
 
@@ -92,6 +92,34 @@ async fn the_resume_pointer_says_which_step_goes_on() {
     assert_eq!(pointer["branchPath"], json!(["/do/0/outer", "/do/0/outer/do/1/rest"]));
     assert_eq!(pointer["nextStepIndex"], 2);
     assert_eq!(world.snapshot(id).await["resume"], pointer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_signal_is_remembered_until_the_next_one() {
+    let world = World::new();
+    let node = world.build().worker(echo("w")).start().await;
+    node.deploy(
+        "d",
+        "do:
+- hear: { listen: { to: { one: { with: { type: go } } } } }
+- work: { call: 'w:1.0.0@default', with: { v: '${ . }' } }
+- again: { listen: { to: { one: { with: { type: go } } } } }
+- rest: { wait: { seconds: 1 } }
+- last: { listen: { to: { one: { with: { type: go } } } } }
+",
+    )
+    .await;
+    let id = node.start("d", json!({})).await;
+    assert_eq!(world.view(id).await.last_signal_id, None);
+    let first = node.signal(id, "go", json!(1)).await;
+    until(|| async { world.count(id, "step.completed").await == 2 }).await;
+    assert_eq!(world.view(id).await.last_signal_id, Some(first), "a call's result is no signal");
+    let second = node.signal(id, "go", json!(2)).await;
+    until(|| async { world.view(id).await.last_signal_id == Some(second) }).await;
+    let token: u64 = world.view(id).await.waiting_token.unwrap().parse().unwrap();
+    until(|| async { world.view(id).await.waiting_kind.as_deref() == Some("Event") }).await;
+    let due = id::derive(id, token);
+    assert_eq!(world.view(id).await.last_signal_id, Some(due), "a due timer is a signal");
 }
 
 #[tokio::test(start_paused = true)]

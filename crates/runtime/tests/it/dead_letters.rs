@@ -3,7 +3,7 @@
 use crate::{support::*, tap::Act};
 use machine::{retry::RetryPolicy, time::Span};
 use parking_lot::Mutex;
-use runtime::api::Refusal;
+use runtime::api::{Order, Refusal};
 use serde_json::json;
 use std::sync::Arc;
 use store::{Write, rows::*};
@@ -94,6 +94,48 @@ async fn a_signal_to_nobody_is_tried_with_growing_delays_then_kept_and_replayed_
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exhausted_call_keeps_its_envelope_and_replay_runs_the_faulted_step_again() {
+    let world = World::new();
+    let healed = Arc::new(Mutex::new(false));
+    let state = healed.clone();
+    let (declaration, seen) = recording(&world, "w", move |_, input| match *state.lock() {
+        true => Outcome::Done(input),
+        false => Outcome::retry("still down"),
+    });
+    let retry = RetryPolicy { attempts_max: 3, ..RetryPolicy::default() };
+    let node = world.build().worker(declaration.retry(retry)).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { n: 1 } } } ]").await;
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let noted = sent.clone();
+    node.tap.on_commit(move |batch| {
+        for write in batch.iter().flat_map(|commit| &commit.writes) {
+            if let Write::Call(row) = write {
+                noted.lock().push(row.envelope.clone());
+            }
+        }
+        Act::Pass
+    });
+    let id = node.start("d", json!({})).await;
+    assert_eq!(node.fault(id).await.detail.as_deref(), Some("still down"));
+    let letter = world.letter().await;
+    assert_eq!(
+        (letter.source.as_str(), letter.reason.as_str(), letter.attempts),
+        ("call", "retries-exhausted", 3)
+    );
+    assert_eq!(letter.envelope, sent.lock()[0], "byte for byte");
+    *healed.lock() = true;
+    let replay = || node.handle.replay_dead_letter(&node.tenant, letter.id, "op");
+    let (first, second) = tokio::join!(replay(), replay());
+    assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+    assert!(not_found(first) || not_found(second));
+    assert!(not_found(replay().await), "pressing again finds nothing");
+    assert_eq!(node.output(id).await, json!({ "n": 1 }));
+    let seen = seen.lock();
+    assert_eq!(seen.len(), 4, "three attempts and one more: replaying twice acts once");
+    assert!(seen.iter().all(|(context, _)| context.key == seen[0].0.key), "P5: one key");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreadable_call_is_a_dead_letter_and_replay_puts_back_the_same_bytes() {
     let world = World::new();
     let (declaration, seen) = recording(&world, "w", |_, input| Outcome::Done(input));
@@ -103,7 +145,7 @@ async fn an_unreadable_call_is_a_dead_letter_and_replay_puts_back_the_same_bytes
     let now = world.now();
     let row = CallRow {
         instance: id,
-        token: 9,
+        token: world.view(id).await.waiting_token.unwrap().parse().unwrap(),
         target: "w".to_owned(),
         envelope: b"not a call".to_vec(),
         created_at: now,
@@ -120,6 +162,12 @@ async fn an_unreadable_call_is_a_dead_letter_and_replay_puts_back_the_same_bytes
         node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
         until(|| async { world.counts().await.calls == 0 }).await;
     }
+    let letter = world.letter().await;
+    node.handle.order(&node.tenant, id, Order::Cancel, "op").await.unwrap();
+    let refused = node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await;
+    assert!(matches!(refused, Err(Refusal::Conflict { code: "not-allowed-now", .. })), "{refused:?}");
+    assert_eq!(world.letter().await.id, letter.id, "nothing is lost: it waits to be discarded");
+    assert_eq!(world.counts().await.calls, 0, "a cancelled instance has no effect any more");
     assert!(seen.lock().is_empty());
 }
 

@@ -62,6 +62,18 @@ async fn a_missing_required_member_makes_a_dead_letter_with_reason_deserializati
 }
 
 #[tokio::test(start_paused = true)]
+async fn optional_members_may_be_missing() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    let mut envelope = envelope(id, "ExternalSignal");
+    envelope["payload"] = json!({ "event": { "type": "go", "data": 3 } });
+    send(&world, id, &envelope).await;
+    assert_eq!(node.output(id).await, json!([3]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_envelope_at_all_and_what_has_an_unknown_type_are_dead_letters() {
     let bad: [&[u8]; 5] = [b"", b"{", b"\xff\xfe", b"[]", b"{\"signalType\":\"Nonsense\"}"];
     for bytes in bad {
@@ -90,6 +102,49 @@ async fn an_external_signal_is_an_event_to_listen_steps() {
     let id = node.start("d", json!({})).await;
     node.signal(id, "go", json!({ "x": 1 })).await;
     assert_eq!(node.output(id).await, json!([{ "x": 1 }]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_completed_signal_completes_the_task_step() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { ask: { call: 'human-task:1.0.0@default', with: { title: T } } } ]").await;
+    let id = node.start("d", json!({})).await;
+    let mut envelope = envelope(id, "TaskCompleted");
+    envelope["waitingToken"] = json!(world.view(id).await.waiting_token);
+    envelope["payload"] = json!({ "result": { "ok": true } });
+    send(&world, id, &envelope).await;
+    assert_eq!(node.output(id).await, json!({ "ok": true }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn timer_due_and_retry_due_signals_resume_their_wait_and_a_stranger_token_does_not() {
+    let definitions = [
+        ("TimerDue", "do: [ { rest: { wait: { hours: 9 } } } ]"),
+        (
+            "RetryDue",
+            "do:
+- t:
+    try: [ { bad: { raise: { error: { type: 'https://x/y', status: 500 } } } } ]
+    catch: { retry: { delay: { hours: 9 }, limit: { attempt: { count: 1 } } } }",
+        ),
+    ];
+    for (signal_type, definition) in definitions {
+        let world = World::new();
+        let node = world.node().await;
+        node.deploy("d", definition).await;
+        let id = node.start("d", json!({})).await;
+        let token: u64 = world.view(id).await.waiting_token.unwrap().parse().unwrap();
+        let mut envelope = envelope(id, signal_type);
+        envelope["waitingToken"] = json!((token + 1).to_string());
+        send(&world, id, &envelope).await;
+        until(|| async { world.counts().await.signals == 0 }).await;
+        assert_eq!(world.view(id).await.state_version, 1, "stale: nothing changes");
+        envelope["waitingToken"] = json!(token.to_string());
+        send(&world, id, &envelope).await;
+        until(|| async { world.view(id).await.state_version > 1 }).await;
+        assert!(world.now().0 < EPOCH + 3_600_000_000, "long before the timer row was due");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,10 @@ impl Near {
             other => panic!("{other:?}"),
         }
     }
+
+    fn last_request(&self) -> String {
+        self.3.lock().last().cloned().unwrap_or_default()
+    }
 }
 
 #[tokio::test]
@@ -162,6 +166,26 @@ async fn redirects_are_errors_unless_they_are_wanted() {
     assert_eq!(fault.status, 302);
     let followed = near.call("on", "{ method: get, endpoint: 'HOST/moved', redirect: true }").await.unwrap();
     assert_eq!(followed, json!("hello"));
+}
+
+#[tokio::test]
+async fn the_request_carries_body_headers_and_one_stable_key() {
+    let near = near().await;
+    let with = "{ method: post, endpoint: 'HOST/json', headers: { X-Who: '${ .who }', Idempotency-Key: forged }, body: { hi: '${ .who }' } }";
+    near.call("post", with).await.unwrap();
+    let request = near.last_request();
+    assert!(request.starts_with("POST /json HTTP/1.1\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\n{\"hi\":\"ann lee\"}"), "{request}");
+    let head = request.to_lowercase();
+    assert!(head.contains("\r\nx-who: ann lee\r\n"), "{request}");
+    assert_eq!(head.matches("content-type:").count(), 1);
+    assert_eq!(head.matches("idempotency-key:").count(), 1, "{request}");
+    assert!(!head.contains("forged"));
+    let given = "{ method: post, endpoint: 'HOST/json', headers: { Content-Type: application/vnd.x+json }, body: { a: 1 } }";
+    near.call("given", given).await.unwrap();
+    let head = near.last_request().to_lowercase();
+    assert_eq!(head.matches("content-type:").count(), 1, "what the definition says wins: {head}");
+    assert!(head.contains("content-type: application/vnd.x+json"));
 }
 
 #[tokio::test]

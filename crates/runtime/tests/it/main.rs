@@ -10,6 +10,7 @@
 
 mod support;
 mod tap;
+mod virtual_time;
 mod workers;
 
 mod atomic;

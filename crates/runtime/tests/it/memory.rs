@@ -23,6 +23,30 @@ async fn instances_that_wait_or_ended_leave_nothing_in_memory() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn callers_that_gave_up_waiting_leave_nothing_in_memory() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { a: { wait: { hours: 1 } } } ]").await;
+    let mut ids = Vec::new();
+    for n in 0..20 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    let ask = |id| node.handle.result(&node.tenant, id, secs(500));
+    {
+        let mut asked: Vec<_> = ids.iter().map(|id| Box::pin(ask(*id))).collect();
+        for question in &mut asked {
+            assert!(futures_util::poll!(question.as_mut()).is_pending());
+        }
+        assert_eq!(node.metric("windlass_results_awaited"), 20.0);
+    }
+    assert_eq!(node.metric("windlass_results_awaited"), 0.0);
+    ask(ids[0]).await.unwrap();
+    assert_eq!(node.metric("windlass_results_awaited"), 0.0, "nor do those who waited in vain");
+    node.end(ids[1]).await;
+    assert_eq!(node.metric("windlass_results_awaited"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_state_kept_for_a_call_that_another_node_did_is_forgotten() {
     let world = World::new();
     let gate = Gate::new();

@@ -2,8 +2,11 @@
 
 use crate::support::*;
 use machine::Data;
-use runtime::api::TaskAct;
+use runtime::api::{InstanceResult, TaskAct};
 use serde_json::json;
+use std::sync::Arc;
+use store::{Write, rows::*};
+use tokio::sync::Barrier;
 use uuid::Uuid;
 
 const LISTEN: &str = "do: [ { a: { listen: { to: { one: { with: { type: go } } } } } }, { b: { listen: { to: { one: { with: { type: go } } } } } } ]";
@@ -97,4 +100,52 @@ async fn a_node_that_was_taken_over_changes_nothing_and_says_so() {
     let refused = zombie.handle.start(&zombie.tenant, start_of("d", json!(2))).await;
     assert!(matches!(refused, Err(runtime::api::Refusal::Unavailable(_))), "{refused:?}");
     next.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_asked_of_a_node_that_did_not_end_it_is_the_stored_one() {
+    let world = World::new();
+    let (asked, other) = (world.node().await, world.node().await);
+    asked.deploy("d", "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]").await;
+    let id = asked.start("d", json!({})).await;
+    let (result, ()) = tokio::join!(asked.handle.result(&asked.tenant, id, secs(10)), async {
+        pass(secs(1)).await;
+        other.signal(id, "go", json!(1)).await;
+    });
+    assert_eq!(result.unwrap(), InstanceResult::Completed(Data::from_json(json!([1]))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_row_of_a_signal_is_the_cause_and_two_nodes_that_hold_it_apply_it_once() {
+    let world = World::new();
+    let (first, second) = (world.node().await, world.node().await);
+    first.deploy("d", LISTEN).await;
+    let id = first.start("d", json!({})).await;
+    let envelope = json!({
+        "signalId": Uuid::from_u128(8), "workflowInstanceId": id, "runtimeProvider": "windlass",
+        "signalType": "ExternalSignal", "expectedVersion": 1,
+        "payload": { "event": { "type": "go", "data": 1 } },
+    });
+    let now = world.now();
+    let row = SignalRow {
+        id: Uuid::from_u128(8),
+        instance: id,
+        signal_type: "ExternalSignal".to_owned(),
+        envelope: serde_json::to_vec(&envelope).unwrap(),
+        created_at: now,
+        visible_at: now,
+        attempt: 0,
+        owner: None,
+    };
+    world.write(vec![Write::Signal(row.clone())]).await;
+    // Both nodes are handed the row at the same moment.
+    let together = Arc::new(Barrier::new(2));
+    let claimed = Claimed { tenant: world.tenant.clone(), row };
+    first.tap.hand_out(claimed.clone(), together.clone());
+    second.tap.hand_out(claimed, together);
+    until(|| async { world.view(id).await.state_version == 2 }).await;
+    pass(secs(120)).await;
+    assert_eq!((world.view(id).await.state_version, world.counts().await.signals), (2, 0));
+    let stale = first.metric("windlass_stale_total") + second.metric("windlass_stale_total");
+    assert!(stale >= 1.0, "the other came too late");
 }

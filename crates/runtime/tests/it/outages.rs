@@ -146,3 +146,16 @@ async fn after_everything_died_in_the_middle_of_work_the_counts_add_up() {
     assert_eq!(counts.instances, [("completed".to_owned(), 60)], "P1, P11");
     assert_eq!((counts.calls, counts.timers, counts.signals, counts.dead_letters), (0, 0, 0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn rows_claimed_while_the_answer_got_lost_are_found_again() {
+    let world = World::new();
+    let node = world.build().worker(echo("w")).start().await;
+    node.deploy("d", REST).await;
+    let id = node.start("d", json!(1)).await;
+    // The claim lands, its answer does not.
+    let timer = world.store.claim_timers(node.node.id(), machine::Time(i64::MAX), 9).await.unwrap();
+    assert_eq!(timer.len(), 1);
+    assert_eq!(node.output(id).await, json!(1));
+    assert!(world.now().0 - EPOCH < 150_000_000, "two looks of the re-scan");
+}

@@ -67,6 +67,43 @@ async fn sending_again_with_the_same_id_has_no_second_effect() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_signal_id_may_be_sent_to_many_instances_and_each_gets_its_own() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let signal = Uuid::from_u128(62);
+    let (late, there) = (Uuid::from_u128(63), node.start("d", json!({})).await);
+    for (id, data) in [(late, "for the late one"), (there, "for the other")] {
+        node.handle.signal_early(&node.tenant, id, signal_of("go", json!(data), Some(signal))).await.unwrap();
+    }
+    assert_eq!(node.output(there).await, json!(["for the other"]));
+    let mut start = start_of("d", json!({}));
+    start.id = Some(late);
+    node.handle.start(&node.tenant, start).await.unwrap();
+    assert_eq!(node.output(late).await, json!(["for the late one"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn signals_beyond_what_an_instance_keeps_become_dead_letters_not_nothing() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    fill(&world, id).await;
+    for n in 0..3 {
+        node.signal(id, "unused", json!(n)).await;
+    }
+    until(|| async { world.letters().await.len() == 3 }).await;
+    assert_eq!(world.counts().await.signals, 0);
+    for letter in world.letters().await {
+        assert_eq!((letter.reason.as_str(), letter.instance), ("retries-exhausted", Some(id)));
+        assert!(letter.detail.contains("unused signals"), "{}", letter.detail);
+    }
+    node.signal(id, "go", json!("still heard")).await;
+    assert_eq!(node.output(id).await, json!(["still heard"]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_paused_instance_full_of_signals_still_takes_the_answers_it_waits_for() {
     let world = World::new();
     let gate = Gate::new();

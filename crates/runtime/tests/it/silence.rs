@@ -1,8 +1,11 @@
 //! B23, B24, P10: an idle node is nearly silent, and every bound holds.
 
 use crate::{support::*, tap::Act};
+use machine::time::Span;
+use runtime::{Node, Options, Parts};
 use serde_json::json;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
+use store::sqlite::Inline;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_node_only_renews_its_lease_and_looks_round_every_half_minute() {
@@ -18,7 +21,7 @@ async fn an_idle_node_only_renews_its_lease_and_looks_round_every_half_minute() 
     let counts = node.tap.take_counts();
     let of = |method: &str| counts.get(method).copied().unwrap_or(0);
     assert!((118..=122).contains(&of("renew")), "every third of 15 s: {counts:?}");
-    for scan in ["claim_signals", "claim_calls", "claim_timers", "next_due", "outbox"] {
+    for scan in ["claim_signals", "claim_calls", "claim_timers", "next_due", "outbox", "owned"] {
         assert!((15..=26).contains(&of(scan)), "every 30 s, jittered: {counts:?}");
     }
     for silent in ["commit", "load", "instance", "definition", "counts"] {
@@ -123,6 +126,58 @@ async fn calls_of_one_tenant_go_out_in_the_order_they_came_whatever_their_target
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tenants_surplus_stays_in_the_store_and_still_completes() {
+    let world = World::new();
+    let gate = Gate::new();
+    let build = world.build().worker(gate.worker("w").concurrency_max(2));
+    let node = build.options(|options| options.calls_queued_per_tenant_max = 4).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    let mut ids = Vec::new();
+    for n in 0..20 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    pass(secs(5)).await;
+    assert_eq!(gate.begun(), 2);
+    assert_eq!(world.counts().await.calls, 20);
+    node.tap.take_counts();
+    pass(secs(10)).await;
+    let commits = node.tap.take_counts().get("commit").copied().unwrap_or(0);
+    assert!(commits <= 101, "a full lane is looked at now and then, in one commit: {commits}");
+    gate.open.add_permits(20);
+    for id in ids {
+        node.output(id).await;
+    }
+    assert_eq!(gate.begun(), 20, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_with_no_room_does_not_hide_the_backlog_of_others() {
+    let world = World::new();
+    let gate = Gate::new();
+    let build = world.build().worker(gate.worker("w").concurrency_max(1)).worker(echo("quick"));
+    let change = |options: &mut Options| {
+        options.calls_queued_per_tenant_max = 2;
+        options.claim_max = 4;
+    };
+    let node = build.options(change).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    for n in 0..30 {
+        node.start("d", json!(n)).await;
+    }
+    // A call of another tenant, due after all of them, left by a node that had no such worker.
+    let other = machine::TenantId::new("other").unwrap();
+    let leaving = world.node().await;
+    let source = b"document: { dsl: '1.0.3', namespace: test, name: q, version: '1.0.0' }
+do: [ { a: { call: 'quick:1.0.0@default', with: { v: 1 } } } ]";
+    leaving.handle.deploy(&other, source, machine::language::Format::Yaml, false).await.unwrap();
+    let id = leaving.handle.start(&other, start_of("q", json!({}))).await.unwrap().id;
+    pass(secs(1)).await;
+    leaving.stop().await;
+    let end = node.handle.result(&other, id, secs(60)).await.unwrap();
+    assert_eq!(end, runtime::api::InstanceResult::Completed(machine::Data::int(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_found_no_room_are_not_lost_when_putting_them_back_fails() {
     let world = World::new();
     let gate = Gate::new();
@@ -154,4 +209,22 @@ async fn signals_beyond_the_room_in_memory_stay_in_the_store_and_are_still_used(
     futures_util::future::join_all(sent).await;
     node.output(id).await;
     assert_eq!(world.count(id, "signal.received").await, 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_no_node_can_work_with_are_refused_at_the_start() {
+    let bad: [fn(&mut Options); 6] = [
+        |options| options.batch_max = 0,
+        |options| options.batches_in_flight_max = 0,
+        |options| options.commits_queued_max = 0,
+        |options| options.turns_in_flight_max = 0,
+        |options| options.lease = Span::ZERO,
+        |options| options.poison.attempts_max = 0,
+    ];
+    for break_it in bad {
+        let mut parts = Parts::new(Arc::new(Inline::new().unwrap()));
+        break_it(&mut parts.options);
+        let refused = Node::start(parts).await.err().unwrap();
+        assert!(refused.to_string().contains("options: "), "{refused}");
+    }
 }

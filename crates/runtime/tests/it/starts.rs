@@ -1,8 +1,10 @@
 //! P1, P2: an acknowledged start is there, once per key, once per business key.
 
 use crate::{support::*, tap::Act};
-use runtime::api::{Refusal, Start};
+use machine::Data;
+use runtime::api::{InstanceResult, Refusal, Start};
 use serde_json::json;
+use store::Write;
 use uuid::Uuid;
 
 const WAITS: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]";
@@ -83,6 +85,24 @@ async fn one_open_instance_per_business_key_and_the_refusal_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_id_that_is_taken_is_a_conflict_that_names_it() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", WAITS).await;
+    let id = Uuid::from_u128(70);
+    let start = |input| Start { id: Some(id), ..start_of("d", input) };
+    node.handle.start(&node.tenant, start(json!(1))).await.unwrap();
+    for act in [Act::Pass, Act::Lost, Act::Landed] {
+        pass(secs(1)).await;
+        node.tap.once(|commit| commit.writes.iter().any(|w| matches!(w, Write::CreateInstance { .. })), act);
+        let taken = node.handle.start(&node.tenant, start(json!(2))).await;
+        let Err(Refusal::Conflict { code, existing, .. }) = taken else { panic!("{act:?}: {taken:?}") };
+        assert_eq!((code, existing), ("instance-exists", Some(id)));
+    }
+    assert_eq!(world.view(id).await.row.input, b"1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_is_acknowledged_only_once_it_is_durable() {
     let world = World::new();
     let node = world.node().await;
@@ -110,6 +130,21 @@ async fn a_caller_that_goes_away_does_not_undo_a_start() {
     }
     until(|| async { world.store.instance(&world.tenant, id).await.unwrap().is_some() }).await;
     assert_eq!(node.output(id).await, json!(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn starting_and_waiting_answers_the_end_or_where_it_stands() {
+    let world = World::new();
+    let node = world.build().worker(echo("w")).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    node.deploy("slow", "do: [ { a: { wait: { hours: 1 } } } ]").await;
+    let wait = |start| node.handle.start_and_wait(&node.tenant, start, secs(5));
+    let (started, end) = wait(keyed("k", json!(9))).await.unwrap();
+    assert_eq!(end, InstanceResult::Completed(Data::int(9)));
+    let (again, end) = wait(keyed("k", json!(9))).await.unwrap();
+    assert_eq!((again.id, end), (started.id, InstanceResult::Completed(Data::int(9))), "also when replayed");
+    let (_, end) = wait(start_of("slow", json!(1))).await.unwrap();
+    assert_eq!(end, InstanceResult::Pending("waiting".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

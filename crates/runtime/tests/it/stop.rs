@@ -13,7 +13,7 @@ async fn backlog(world: &World) -> Vec<store::rows::CallRow> {
     let outsider = Uuid::from_u128(9);
     world.store.join(outsider, world.now(), 1_000_000_000).await.unwrap();
     let later = world.now().after(Span::from_secs(3600));
-    let rows = world.store.claim_calls(outsider, later, 100).await.unwrap();
+    let rows = world.store.claim_calls(outsider, later, 100, &[]).await.unwrap();
     world.store.leave(outsider).await.unwrap();
     rows.into_iter().map(|claimed| claimed.row).collect()
 }

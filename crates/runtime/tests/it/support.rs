@@ -1,9 +1,8 @@
 //! Worlds and nodes for tests: one store, a clock nobody waits for, nodes that can be stopped or killed.
 
-pub(crate) use crate::workers::*;
+pub(crate) use crate::{virtual_time::*, workers::*};
 
 use crate::tap::Tap;
-use async_trait::async_trait;
 use machine::{Data, TenantId, Time};
 use runtime::{
     Handle, Node, Options, Parts,
@@ -12,7 +11,6 @@ use runtime::{
 };
 use serde_json::Value;
 use std::{
-    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -24,49 +22,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::Declaration;
-
-pub(crate) const EPOCH: i64 = 1_700_000_000_000_000;
-
-/// Tokio's paused time, from a fixed beginning.
-pub(crate) struct VirtualClock(Instant);
-
-#[async_trait]
-impl Clock for VirtualClock {
-    fn now(&self) -> Time {
-        Time(EPOCH + Instant::now().duration_since(self.0).as_micros() as i64)
-    }
-    async fn sleep_until(&self, time: Time) {
-        let left = time.since(self.now()).0.clamp(0, 86_400_000_000) as u64;
-        // Tokio's timers tick in milliseconds: round up, a timer must not be early.
-        pass(Duration::from_millis(left.div_ceil(1000))).await;
-    }
-    fn steady_micros(&self) -> u64 {
-        Instant::now().duration_since(self.0).as_micros() as u64
-    }
-}
-
-/// Lets virtual time go by.
-#[allow(clippy::disallowed_methods, reason = "virtual time")]
-pub(crate) async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
-pub(crate) fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// Waits, in virtual time, until `holds`.
-pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
-    let mut step = Duration::from_millis(1);
-    for _ in 0..40_000 {
-        if holds().await {
-            return;
-        }
-        pass(step).await;
-        step = (step * 2).min(Duration::from_millis(50));
-    }
-    panic!("it did not come to hold within half a virtual hour");
-}
 
 /// One store and what the test knows about it.
 pub(crate) struct World {

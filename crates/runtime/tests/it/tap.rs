@@ -67,6 +67,11 @@ impl Tap {
         });
     }
 
+    /// The next claim of signals answers this row, whoever owns it, once `together` lets it.
+    pub(crate) fn hand_out(&self, claimed: Claimed<SignalRow>, together: Arc<Barrier>) {
+        *self.handed_out.lock() = Some((claimed, together));
+    }
+
     pub(crate) fn break_down(&self, method: &'static str) {
         self.down.lock().insert(method);
     }
@@ -147,8 +152,14 @@ impl Store for Tap {
         }
         self.inner.claim_signals(node, now, limit).await
     }
-    async fn claim_calls(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<CallRow>>> {
-        pass!(self.claim_calls(node, now, limit))
+    async fn claim_calls(
+        &self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>> {
+        pass!(self.claim_calls(node, now, limit, full))
     }
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         pass!(self.claim_timers(node, now, limit))
@@ -209,8 +220,20 @@ impl Store for Tap {
     ) -> Result<Vec<HistoryRow>> {
         pass!(self.history(tenant, instance, after, limit))
     }
-    async fn definitions(&self, tenant: &TenantId, name: Option<(&str, &str)>) -> Result<Vec<DefinitionRow>> {
-        pass!(self.definitions(tenant, name))
+    async fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>> {
+        pass!(self.definitions(tenant, filter))
+    }
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<DefinitionSummary>> {
+        pass!(self.versions(tenant, namespace, name))
     }
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
         pass!(self.tasks(tenant, filter, page))

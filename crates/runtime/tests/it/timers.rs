@@ -53,6 +53,34 @@ async fn with_the_rescan_off_timers_still_fire() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_due_row_nobody_announced_is_found_within_half_a_minute() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]").await;
+    let id = node.start("d", json!({})).await;
+    pass(secs(100)).await;
+    let before = world.now();
+    let envelope = json!({
+        "signalId": Uuid::from_u128(3), "workflowInstanceId": id, "runtimeProvider": "windlass",
+        "signalType": "ExternalSignal", "expectedVersion": 1,
+        "payload": { "event": { "type": "go", "data": 1 } },
+    });
+    let row = store::rows::SignalRow {
+        id: Uuid::from_u128(3),
+        instance: id,
+        signal_type: "ExternalSignal".to_owned(),
+        envelope: serde_json::to_vec(&envelope).unwrap(),
+        created_at: before,
+        visible_at: before,
+        attempt: 0,
+        owner: None,
+    };
+    world.write(vec![Write::Signal(row)]).await;
+    node.output(id).await;
+    assert!(world.now().since(before) <= Span::from_secs(36), "30 s and its jitter");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timer_row_behind_the_nodes_back_is_found_not_before_it_is_due() {
     let world = World::new();
     let node = world.node().await;

@@ -26,7 +26,8 @@ pub(crate) enum Mutant {
     NoCas,
     /// The idempotency record has a commit of its own.
     SplitIdem,
-    /// Nothing looks for work that nobody announced.
+    /// Nothing looks for work that nobody announced: neither the re-scan nor the look at what is due next. A node
+    /// still looks once when it starts.
     NotifyOnly,
     /// A client that does not know how its start ended asks again under another key.
     NewKeyOnUnknown,
@@ -135,9 +136,13 @@ impl Chaos {
         self.calm.store(true, Ordering::Relaxed);
     }
 
+    pub(crate) fn lasts(&self) -> bool {
+        !self.calm.load(Ordering::Relaxed)
+    }
+
     /// True with the given probability in thousandths, while the chaos lasts.
     pub(crate) fn strikes(&self, per_mille: u32) -> bool {
-        !self.calm.load(Ordering::Relaxed) && self.rng.lock().random_range(0..1000) < per_mille
+        self.lasts() && self.rng.lock().random_range(0..1000) < per_mille
     }
 
     pub(crate) fn below(&self, limit: u64) -> u64 {

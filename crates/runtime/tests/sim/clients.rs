@@ -27,12 +27,15 @@ impl World {
                 sleep(Duration::from_millis(self.chaos.below(400))).await;
             }
             let id = self.start(client, definition.name, chosen).await;
+            // All at once, or each in its own time: in either case they overtake each other.
+            let burst = (self.chaos.below(2) == 0).then(|| self.chaos.below(2500));
             let signals = (u64::from(early)..definition.signals).map(async |number| {
-                sleep(Duration::from_millis(self.chaos.below(2500))).await;
+                let delay = burst.unwrap_or_else(|| self.chaos.below(2500));
+                sleep(Duration::from_millis(delay)).await;
                 self.signal(id, client, number).await;
             });
             let people = self.people(definition.person.then_some(id));
-            tokio::join!(join_all(signals), self.operator(id, definition), people);
+            tokio::join!(join_all(signals), self.operator(id), people);
         };
         tokio::join!(early_signal, start);
     }

@@ -1,6 +1,5 @@
 //! What the seeds run, and what the checker has to know of each: how often a step is visited, how long it lasts.
 
-use super::awaiting;
 use machine::{Time, language::Format};
 use std::sync::OnceLock;
 use store::rows::DefinitionRow;
@@ -97,7 +96,7 @@ const DEFINITIONS: [Definition; 12] = [
 - rest2: { wait: { seconds: 1 } }",
         ..PLAIN
     },
-    // A call per iteration, each with a key of its own.
+    // A call per iteration, each with a key of its own, and an event.
     Definition {
         name: "loop",
         visits: &[("c", 3)],
@@ -109,7 +108,10 @@ const DEFINITIONS: [Definition; 12] = [
     - c:
         call: 'effect:1.0.0@default'
         with: { give: '${ .sum + $item }' }
-        output: { as: '${ { sum: . } }' }",
+        output: { as: '${ { sum: . } }' }
+- tell:
+    emit: { event: { with: { source: 'https://sim', type: done, data: { n: '${ . }' } } } }
+    output: { as: '${ .data.n }' }",
         ..PLAIN
     },
     // Branches of which the first to end wins.
@@ -142,7 +144,10 @@ const DEFINITIONS: [Definition; 12] = [
       as: error
       do:
       - told: { set: { status: '${ $error.status }', detail: '${ $error.detail }' } }
-- a: { call: 'effect:1.0.0@default', with: { give: '${ . }' } }",
+- a: { call: 'effect:1.0.0@default', with: { give: '${ . }' } }
+- tell:
+    emit: { event: { with: { source: 'https://sim', type: done, data: { n: '${ . }' } } } }
+    output: { as: '${ .data.n }' }",
         ..PLAIN
     },
     // Expressions: one in process, one outside, one that fails.
@@ -167,7 +172,10 @@ const DEFINITIONS: [Definition; 12] = [
     try: [ { c: { call: 'effect:1.0.0@default', with: { give: ok } } } ]
     catch:
       retry: { delay: { milliseconds: 100 }, limit: { attempt: { count: 2 } } }
-      do: [ { fell: { set: { fell: true } } } ]",
+      do: [ { fell: { set: { fell: true } } } ]
+- tell:
+    emit: { event: { with: { source: 'https://sim', type: done, data: { n: '${ . }' } } } }
+    output: { as: '${ .data.n }' }",
         ..PLAIN
     },
     // A person who may be too late, and what happens then.
@@ -235,9 +243,8 @@ pub(crate) fn named(name: &str) -> &'static Definition {
 
 /// Chooses one, given a way to draw a number below a limit.
 pub(crate) fn choose(below: impl Fn(u64) -> u64) -> &'static Definition {
-    let usable = || DEFINITIONS.iter().filter(|definition| !awaiting::is_left_out(definition.name));
-    let mut point = below(usable().map(|definition| definition.weight).sum());
-    for definition in usable() {
+    let mut point = below(DEFINITIONS.iter().map(|definition| definition.weight).sum());
+    for definition in &DEFINITIONS {
         match point.checked_sub(definition.weight) {
             Some(rest) => point = rest,
             None => return definition,

@@ -17,6 +17,14 @@ use worker::Declaration;
 
 const LEASE: Span = Span::from_millis(1500);
 
+/// Of the worker, and of signals and timers whose turn fails: soon given up, so that there are dead letters.
+const RETRY: RetryPolicy = RetryPolicy {
+    attempts_max: ATTEMPTS_MAX,
+    base: Span::from_millis(100),
+    factor: 2.0,
+    cap: Span::from_secs(1),
+};
+
 impl World {
     /// Keeps one node alive until the seed is over.
     pub(crate) fn supervise(&self, name: usize, seed: u64) {
@@ -74,12 +82,6 @@ impl World {
 
     fn parts(&self, name: usize, seed: u64, ahead: i64, crash: CancellationToken) -> Parts {
         let effect = Effect { chaos: self.chaos.clone(), seen: self.seen.clone() };
-        let retry = RetryPolicy {
-            attempts_max: ATTEMPTS_MAX,
-            base: Span::from_millis(100),
-            factor: 2.0,
-            cap: Span::from_secs(1),
-        };
         let faulty = Faulty {
             inner: self.store.clone(),
             chaos: self.chaos.clone(),
@@ -95,12 +97,13 @@ impl World {
         parts.entropy = Arc::new(Dice::from_seed(seed));
         parts.evaluator = Arc::new(Sandbox(self.chaos.clone()));
         parts.bus = Arc::new(Bus(self.seen.clone()));
-        parts.workers = vec![Declaration::new("effect", effect).retry(retry)];
+        parts.workers = vec![Declaration::new("effect", effect).retry(RETRY)];
         parts.crash = Some(crash);
         parts.options = Options {
             lease: LEASE,
             rescan: (!self.chaos.is(Mutant::NotifyOnly)).then_some(Span::from_secs(5)),
             batch_max: 8,
+            poison: RETRY,
             ..Options::default()
         };
         parts

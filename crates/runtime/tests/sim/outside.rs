@@ -3,7 +3,7 @@
 use super::{
     chaos::Chaos,
     faults::REFUSED,
-    seen::{Attempt, Seen},
+    seen::{Attempt, Place, Seen},
     time,
 };
 use async_trait::async_trait;
@@ -40,7 +40,7 @@ impl worker::Worker for Effect {
         };
         let slow = input.get("slow").and_then(|slow| slow.as_i64()).unwrap_or(30) as u64;
         sleep(Duration::from_millis(self.chaos.below(slow))).await;
-        let outcome = self.outcome(input);
+        let outcome = self.outcome(&place, input);
         let last = context.attempt >= ATTEMPTS_MAX;
         let failed = match &outcome {
             Outcome::Done(data) => data.has_no_json_form(),
@@ -55,8 +55,12 @@ impl worker::Worker for Effect {
 }
 
 impl Effect {
-    fn outcome(&self, input: Data) -> Outcome {
+    fn outcome(&self, place: &Place, input: Data) -> Outcome {
         let levels = &self.chaos.levels;
+        // What the store refuses once it refuses again, until the chaos ends.
+        if self.chaos.lasts() && self.seen.lock().refused.contains(place) {
+            return Outcome::Done(Data::text(REFUSED));
+        }
         if self.chaos.strikes(levels.worker_retries) {
             return Outcome::retry("simulated");
         }
@@ -67,6 +71,7 @@ impl Effect {
             return Outcome::Done(Data(machine::data::not_a_number()));
         }
         if self.chaos.strikes(levels.worker_refused) {
+            self.seen.lock().refused.insert(place.clone());
             return Outcome::Done(Data::text(REFUSED));
         }
         Outcome::Done(input.get("give").unwrap_or_default())

@@ -1,6 +1,6 @@
 //! People: those who answer tasks, and the operators who pause, resume and cancel.
 
-use super::{awaiting, clients::PATIENCE, definitions::Definition, time, world::World};
+use super::{clients::PATIENCE, time, world::World};
 use machine::Data;
 use runtime::api::{Order, Refusal, TaskAct};
 use std::time::Duration;
@@ -64,13 +64,12 @@ impl World {
     }
 
     /// Sometimes pauses and resumes the instance, or cancels it.
-    pub(crate) async fn operator(&self, instance: Uuid, definition: &Definition) {
-        let pausable = definition.name != "approval" || !awaiting::is_left_out("paused_approval");
+    pub(crate) async fn operator(&self, instance: Uuid) {
         let wait = Duration::from_millis(self.chaos.below(3500));
         if self.chaos.strikes(self.chaos.levels.cancel) {
             sleep(wait).await;
             self.cancel(instance).await;
-        } else if pausable && self.chaos.strikes(self.chaos.levels.pause) {
+        } else if self.chaos.strikes(self.chaos.levels.pause) {
             sleep(wait).await;
             self.order(instance, Order::Pause).await;
             sleep(Duration::from_millis(self.chaos.below(2500))).await;
@@ -103,7 +102,7 @@ impl World {
         timeout(PATIENCE, node.order(&self.tenant, instance, order, "sim")).await.ok()
     }
 
-    async fn status(&self, instance: Uuid) -> String {
+    pub(crate) async fn status(&self, instance: Uuid) -> String {
         let view = self.store.instance(&self.tenant, instance).await.expect("the inner store answers");
         view.map(|view| view.row.status).unwrap_or_default()
     }

@@ -5,6 +5,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
+/// (instance, step) as a worker is told them.
+pub(crate) type Place = (String, String);
+
 /// One attempt at a call.
 pub(crate) struct Attempt {
     pub(crate) key: String,
@@ -20,8 +23,9 @@ pub(crate) struct Seen {
     pub(crate) started: Vec<(u64, Uuid)>,
     /// (instance, signal) of every acknowledged signal.
     pub(crate) signals: Vec<(Uuid, Uuid)>,
-    /// (instance, step) as the worker is told them → its attempts.
-    pub(crate) attempts: BTreeMap<(String, String), Vec<Attempt>>,
+    pub(crate) attempts: BTreeMap<Place, Vec<Attempt>>,
+    /// Steps whose answer the store refuses.
+    pub(crate) refused: BTreeSet<Place>,
     /// Instance → ids of the events published for it.
     pub(crate) published: BTreeMap<String, Vec<Uuid>>,
     /// Instances somebody asked to cancel.

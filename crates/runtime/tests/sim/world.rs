@@ -12,7 +12,10 @@ use super::{
 };
 use machine::{TenantId, Time};
 use parking_lot::Mutex;
-use runtime::{Handle, api::Order};
+use runtime::{
+    Handle,
+    api::{Order, Refusal},
+};
 use std::{sync::Arc, time::Duration};
 use store::{Commit, Store, Write, sqlite::Inline, views::*};
 use tokio::time::{sleep, timeout};
@@ -120,7 +123,10 @@ impl World {
             let node = self.any_node().await;
             for _ in 0..2 {
                 let replay = node.replay_dead_letter(&self.tenant, letter.id, "sim");
-                let _ = timeout(PATIENCE, replay).await;
+                let answer = timeout(PATIENCE, replay).await;
+                if matches!(answer, Ok(Err(Refusal::Conflict { code: "not-allowed-now", .. }))) {
+                    let _ = timeout(PATIENCE, node.discard_dead_letter(&self.tenant, letter.id, "sim")).await;
+                }
             }
         }
         let open = self.open().await;

@@ -29,6 +29,31 @@ fn what_comes_in_while_paused_is_obeyed_on_resume_in_order() {
 }
 
 #[test]
+fn an_answer_given_while_paused_is_not_undone_by_a_limit_that_passed_before_it() {
+    let mut run = bench(
+        "do:\n- ask: { call: 'human-task:1.0.0@default', with: { title: t }, timeout: { after: PT1H } }",
+    )
+    .start("{}");
+    run.tell(Command::Pause);
+    let (limit, task) = (run.timers[0].0, run.tasks[0].token);
+    assert!(run.tell(Command::Timer { token: limit }));
+    assert!(run.tell(Command::TaskDone { token: task, result: data("true") }));
+    run.tell(Command::Resume);
+    run.completes_with("true");
+}
+
+#[test]
+fn a_given_up_call_is_put_back_only_while_it_is_waited_for() {
+    let mut run = bench(TWO).start("{}");
+    let token = run.calls[0].token;
+    assert!(run.tell(Command::PutBack { token }));
+    assert!(run.events.contains(&"dead-letter.replayed a".to_owned()));
+    assert!(!run.tell(Command::PutBack { token: token + 100 }));
+    run.tell(Command::Cancel);
+    assert!(!run.tell(Command::PutBack { token }));
+}
+
+#[test]
 fn an_early_signal_survives_pause_and_resume() {
     let mut run = bench(
         "do:\n- c: { call: 'w:1.0.0@default' }\n- l: { listen: { to: { one: { with: { type: go } } } } }",

@@ -136,6 +136,7 @@ fn apply(run: &mut Bench, act: &Act) {
             if !known && !paused {
                 assert!(!run.tell(Command::Timer { token: *token }));
                 assert!(!run.tell(Command::CallDone { token: *token, result: data("0") }));
+                assert!(!run.tell(Command::PutBack { token: *token }));
             }
         }
         _ => {}
