@@ -6,7 +6,9 @@ pub(crate) fn of_store(error: store::Error) -> Refusal {
     match error {
         store::Error::Full(_) => Refusal::Full,
         store::Error::Fenced => Refusal::Unavailable("this node was taken over".to_owned()),
-        store::Error::Unavailable(detail) | store::Error::Unknown(detail) => Refusal::Unavailable(detail),
+        store::Error::Unavailable(detail) | store::Error::Unknown(detail) | store::Error::InUse(detail) => {
+            Refusal::Unavailable(detail)
+        }
         store::Error::Corrupt(detail) => {
             tracing::error!(detail, "store corrupt");
             Refusal::Unavailable("the store is damaged; see the node's log".to_owned())

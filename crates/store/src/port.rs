@@ -26,6 +26,9 @@ pub enum Error {
     /// Back off and try again; nothing was written.
     #[error("store unavailable: {0}")]
     Unavailable(String),
+    /// Another process has the store open: stop it first.
+    #[error("{0}")]
+    InUse(String),
     /// The disk or quota is full; nothing was written; reads still work.
     #[error("store full: {0}")]
     Full(String),

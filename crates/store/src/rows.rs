@@ -1,6 +1,8 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
 use machine::{TenantId, Time};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 /// `wf_instances`: what products and people see of an instance.
@@ -284,4 +286,18 @@ pub struct KeyRow {
     pub created_at: Time,
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
+}
+
+impl KeyRow {
+    /// True if `secret` is the key's and the key counts at `now`. Takes equally long for every secret.
+    pub fn is_opened_by(&self, secret: &str, now: Time) -> bool {
+        let digest = Sha256::digest(secret.as_bytes());
+        let matches: bool = digest.as_slice().ct_eq(&self.hash).into();
+        matches && self.is_current(now)
+    }
+
+    /// Neither revoked nor expired.
+    pub fn is_current(&self, now: Time) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
 }

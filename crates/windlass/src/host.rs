@@ -39,10 +39,8 @@ pub(crate) fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
 /// Opens the store; a file in use by another process is a conflict.
 pub(crate) fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
     let store = Sqlite::open(path).map_err(|error| match error {
-        store::Error::Unavailable(text) if text.contains("in use by process") => {
-            Failure::new(Exit::Conflict, text)
-                .hint("one engine per data folder; name another one with --data")
-        }
+        store::Error::InUse(text) => Failure::new(Exit::Conflict, text)
+            .hint("one engine per data folder; name another one with --data"),
         error => Failure::failed(format!("cannot open {}", path.display())).detail(error.to_string()),
     })?;
     Ok(Arc::new(store))

@@ -104,11 +104,12 @@ async fn key(handle: &Handle, tenant: &TenantId, folder: Option<&Path>) -> Resul
 }
 
 async fn is_known(handle: &Handle, tenant: &TenantId, key: &str) -> Result<bool, Failure> {
-    let Some((id, _)) = key.strip_prefix("wlk_").and_then(|rest| rest.split_once('_')) else {
+    let Some((id, secret)) = key.strip_prefix("wlk_").and_then(|rest| rest.split_once('_')) else {
         return Ok(false);
     };
     let found = handle.store().key_by_id(id).await.map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(found.is_some_and(|(owner, row)| owner == *tenant && row.revoked_at.is_none()))
+    let now = runtime::clock::Clock::now(&runtime::clock::SystemClock);
+    Ok(found.is_some_and(|(owner, row)| owner == *tenant && row.is_opened_by(secret, now)))
 }
 
 /// Writes a file that only its owner may read, whole or not at all.

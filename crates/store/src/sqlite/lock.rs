@@ -29,7 +29,7 @@ pub(super) fn acquire(path: &Path) -> Result<Lock> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut holder = String::new();
         let _ = file.read_to_string(&mut holder);
-        return Err(Error::Unavailable(format!(
+        return Err(Error::InUse(format!(
             "{} is in use by process {}: stop it first, or use another file",
             path.display(),
             holder.trim()

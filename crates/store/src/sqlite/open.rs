@@ -5,6 +5,7 @@ use crate::port::{Error, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, backup::Backup, limits::Limit};
 use std::{
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -30,6 +31,7 @@ const CACHE_KIB: i64 = 64 << 10;
 /// The writing connection to a file.
 pub(super) fn file(path: &Path) -> Result<Connection> {
     let unclean = std::fs::metadata(wal_path(path)).is_ok_and(|wal| wal.len() > 0);
+    private(path)?;
     let connection = Connection::open(path).map_err(error)?;
     connection.busy_timeout(BUSY_MAX).map_err(error)?;
     set(&connection, "page_size", PAGE_BYTES)?;
@@ -46,6 +48,12 @@ pub(super) fn file(path: &Path) -> Result<Connection> {
         check(&connection)?;
     }
     Ok(connection)
+}
+
+/// Makes the file, if it is not there, for its owner alone; the files that SQLite puts beside it follow its mode.
+fn private(path: &Path) -> Result<()> {
+    let made = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    made.map(drop).map_err(|err| Error::Unavailable(format!("{}: {err}", path.display())))
 }
 
 /// A reading connection to a file that the writing connection has opened.

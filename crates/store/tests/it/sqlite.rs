@@ -77,7 +77,7 @@ async fn a_second_process_is_refused() {
     let first = Sqlite::open(place.path()).unwrap();
     let err = refused(&place.path());
     let text = err.to_string();
-    assert!(matches!(err, Error::Unavailable(_)), "{err:?}");
+    assert!(matches!(err, Error::InUse(_)), "{err:?}");
     assert!(text.contains("in use by process") && text.contains(&std::process::id().to_string()), "{text}");
     drop(first);
     Sqlite::open(place.path()).unwrap();

@@ -9,6 +9,7 @@ mod contract;
 mod engine;
 mod errors;
 mod expressions;
+mod full;
 mod kill;
 mod serve;
 mod up;

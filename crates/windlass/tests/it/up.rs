@@ -12,6 +12,10 @@ async fn one_line_then_a_graceful_stop_then_the_same_again() {
     let data = home.path().join("windlass-data");
     let mode = std::fs::metadata(data.join("demo-key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    for file in ["windlass.db", "windlass.db-wal"] {
+        let mode = std::fs::metadata(data.join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
     let before = engine.get("/instances").await["items"].as_array().unwrap().len();
     assert_eq!(before, 3, "one instance of each example");
     let waiting = |tasks: &serde_json::Value| tasks["items"].as_array().unwrap().len() == 1;

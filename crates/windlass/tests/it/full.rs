@@ -1,0 +1,76 @@
+//! A disk without room: writes are refused, reads work, nothing acknowledged is lost, and it goes on once there is room.
+
+use crate::engine::Engine;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use std::{path::Path, process::Command};
+
+const DEFINITION: &str = "document: { dsl: '1.0.3', namespace: test, name: rests, version: '1.0.0' }
+do: [ { rest: { wait: { hours: 1 } } } ]";
+
+/// A small file system of its own, gone when dropped.
+struct SmallDisk<'a>(&'a Path);
+
+impl SmallDisk<'_> {
+    /// `None` where mounting is not allowed.
+    fn mount(path: &Path) -> Option<SmallDisk<'_>> {
+        mount(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], path).then_some(SmallDisk(path))
+    }
+
+    fn grow(&self) {
+        assert!(mount(&["-o", "remount,size=64m"], self.0));
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+fn mount(args: &[&str], path: &Path) -> bool {
+    let mounted = Command::new("mount").args(args).arg(path).output();
+    mounted.is_ok_and(|output| output.status.success())
+}
+
+async fn start(engine: &Engine) -> (StatusCode, Value) {
+    let definition = json!({ "namespace": "test", "name": "rests", "version": "1.0.0" });
+    let body = json!({ "definition": definition, "input": "x".repeat(200_000) });
+    let answer = engine.request("POST", "/instances").json(&body).send().await.unwrap();
+    (answer.status(), answer.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_and_loses_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(home.path()) else {
+        return eprintln!(
+            "SKIPPED a_full_disk_refuses_writes_and_loses_nothing: mounting is not allowed here"
+        );
+    };
+    let engine = Engine::up(home.path()).await;
+    let deployed = engine.request("POST", "/definitions").header("content-type", "application/yaml");
+    assert_eq!(deployed.body(DEFINITION).send().await.unwrap().status(), 201);
+    let mut acknowledged = Vec::new();
+    let refusal = loop {
+        let (status, answer) = start(&engine).await;
+        if status != StatusCode::CREATED {
+            break (status, answer);
+        }
+        acknowledged.push(answer["id"].as_str().unwrap().to_owned());
+        assert!(acknowledged.len() < 1000, "the disk never filled");
+    };
+    assert_eq!((refusal.0.as_u16(), &refusal.1["code"]), (507, &json!("store-full")), "{}", refusal.1);
+    assert_eq!(start(&engine).await.0.as_u16(), 507, "and again");
+    assert_eq!(
+        engine.get(&format!("/instances/{}", acknowledged[0])).await["status"],
+        "waiting",
+        "reads work"
+    );
+    disk.grow();
+    assert_eq!(start(&engine).await.0.as_u16(), 201, "there is room: it goes on by itself");
+    for id in &acknowledged {
+        assert_eq!(engine.get(&format!("/instances/{id}")).await["status"], "waiting");
+    }
+    engine.terminate().await;
+}
