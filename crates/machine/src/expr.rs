@@ -103,6 +103,11 @@ impl Compiled {
         })
     }
 
+    /// True if it names neither arguments nor locals: its value depends on its input alone.
+    pub fn is_closed(&self) -> bool {
+        self.parts.globals.is_empty()
+    }
+
     /// Evaluates in process: no output is null, one is itself, several are an array.
     pub fn eval(&self, input: &Data, args: &Args) -> Result<Data, Fault> {
         self.eval_spending(input, args, &mut u64::MAX.clone())

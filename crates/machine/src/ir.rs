@@ -4,7 +4,10 @@
 //! Everything is resolved: `then` targets are positions, `use.*` references are inlined, durations are numbers.
 //! It is plain data; [`crate::Program`] adds the compiled expressions.
 
+mod event;
+
 use crate::{data::Data, time::Span};
+pub use event::{Consume, Correlation, EventFilter, Foreach, Read, Strategy, Until};
 use serde::{Deserialize, Serialize};
 
 /// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
@@ -147,8 +150,11 @@ pub enum Kind {
         event: Template,
     },
     Listen {
-        filters: Vec<EventFilter>,
+        #[serde(flatten)]
+        to: Strategy,
         read: Read,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        foreach: Option<Foreach>,
     },
     Call {
         call: Call,
@@ -248,32 +254,6 @@ pub enum Backoff {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Span>,
     },
-}
-
-/// One event filter of a `listen` step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventFilter {
-    /// Attribute name → wanted value; texts may be regular expressions, `data` may be a predicate expression.
-    pub with: Vec<(String, Template)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub correlate: Vec<Correlation>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Correlation {
-    pub key: String,
-    pub from: ExprId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect: Option<Template>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Read {
-    #[default]
-    Data,
-    Envelope,
-    Raw,
 }
 
 /// What a `call` step calls.

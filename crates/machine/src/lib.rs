@@ -8,6 +8,7 @@
 pub mod command;
 pub mod data;
 pub mod decide;
+pub mod event;
 pub mod expr;
 pub mod fault;
 pub mod id;

@@ -8,7 +8,9 @@ use crate::{
     data::Data,
     fault::Fault,
     program::Program,
-    state::{Body, Branch, BusinessReference, ROOT, State, Status, Wait, WaitKind},
+    state::{
+        Body, Branch, BusinessReference, Expectation, Listening, ROOT, State, Status, Wait, WaitKind, Wanted,
+    },
     time::Time,
 };
 use serde::{Deserialize, Serialize};
@@ -139,7 +141,7 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
     }
     let document: Document<'_> = serde_json::from_slice(json).map_err(unreadable)?;
     let inner = document.workflow_state;
-    let state = State {
+    let mut state = State {
         status: document.status,
         business: document.business_reference.map(Cow::into_owned),
         trace: inner.trace.into_owned(),
@@ -153,8 +155,32 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         output: inner.output,
         error: inner.error.map(Cow::into_owned),
     };
+    upcast(&mut state);
     check(program, &state)?;
     Ok(state)
+}
+
+/// Listening was a wait with its expectations before it was a body of its own.
+fn upcast(state: &mut State) {
+    let lists = |data: &Data| data.items().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+    for wait in &mut state.waits {
+        let Some(expected) = wait.expect.take() else { continue };
+        let correlate = |values: Data| -> Vec<Expectation> {
+            let slot = |value: Data| match lists(&value).pop() {
+                Some(value) => Expectation::Value(value),
+                None => Expectation::First,
+            };
+            lists(&values).into_iter().map(slot).collect()
+        };
+        let wanted = lists(&expected)
+            .into_iter()
+            .map(|values| Wanted { correlate: correlate(values), ..Wanted::default() });
+        let wanted = wanted.collect();
+        let mut frames = state.branches.iter_mut().flat_map(|branch| &mut branch.frames);
+        if let Some(frame) = frames.find(|frame| frame.sequence == wait.frame && frame.body == Body::Leaf) {
+            frame.body = Body::Listen(Listening { wanted, ..Listening::default() });
+        }
+    }
 }
 
 fn check(program: &Program, state: &State) -> Result<(), SnapshotError> {
@@ -202,7 +228,8 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
     let next_step_index = frames.iter().rev().find_map(|frame| match &frame.body {
         Body::List(cursor) | Body::For { cursor, .. } => Some(cursor.at),
         Body::Try(attempt) => Some(attempt.cursor.at),
-        Body::Leaf | Body::Fork { .. } => None,
+        Body::Listen(listening) if listening.iterating => Some(listening.cursor.at),
+        Body::Leaf | Body::Fork { .. } | Body::Listen(_) => None,
     });
     Resume {
         entry_point_kind: entry_point_kind.to_owned(),

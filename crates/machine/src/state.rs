@@ -4,6 +4,8 @@
 //! of, outermost first. A *wait* is something outside the instance that a frame stands at; it has its own token.
 //! `snapshot` turns this into the stored JSON.
 
+mod listen;
+
 use crate::{
     command::{Command, Trace},
     data::Data,
@@ -11,6 +13,7 @@ use crate::{
     ir::{StepId, Then},
     time::{Span, Time},
 };
+pub use listen::{EVENTS_MAX, Expectation, Interest, Key, Listening, Wanted};
 use serde::{Deserialize, Serialize};
 
 /// Where an instance stands as a whole.
@@ -143,6 +146,7 @@ pub enum Body {
         /// By position: what each branch has come to.
         joined: Vec<Joined>,
     },
+    Listen(Listening),
 }
 
 /// A place in a list of steps.
@@ -197,7 +201,7 @@ pub struct Wait {
     pub frame: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// For events: the filter with its expected values already computed.
+    /// Only in snapshots from before listening was a [`Body`]: by filter and correlation, what is expected.
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub expect: Option<Data>,
 }

@@ -42,7 +42,7 @@ impl Turn<'_> {
                 Ok(())
             }
             Kind::Emit { event } => self.emit(branch, event, &input),
-            Kind::Listen { filters, .. } => self.begin_listen(branch, filters, &input),
+            Kind::Listen { to, .. } => self.begin_listen(branch, to, &input),
             Kind::Call { call } => self.begin_call(branch, step, call, &input),
             Kind::Unsupported { what } => Err(Stop::Fault(Fault::new(
                 fault::Kind::Configuration,

@@ -54,6 +54,7 @@ impl Turn<'_> {
                     Body::List(cursor) => (0, cursor.jumps),
                     Body::For { index, cursor, .. } => (*index, cursor.jumps),
                     Body::Try(attempt) => (0, attempt.cursor.jumps),
+                    Body::Listen(listening) => (listening.index, listening.cursor.jumps),
                     Body::Leaf | Body::Fork { .. } => (0, 0),
                 };
                 hash.update(index.to_be_bytes());

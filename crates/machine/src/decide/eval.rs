@@ -190,6 +190,13 @@ impl Turn<'_> {
                     (name == at).then(|| Data::int(i64::from(*index)))
                 }
             }
+            (Body::Listen(listening), Kind::Listen { foreach: Some(foreach), .. }) if listening.iterating => {
+                if name == foreach.item {
+                    listening.item().cloned()
+                } else {
+                    (name == foreach.at).then(|| Data::int(i64::from(listening.index)))
+                }
+            }
             (Body::Try(attempt), Kind::Try { catch, .. }) if name == catch.error_as => {
                 attempt.error.as_ref().map(Fault::to_data)
             }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     command::Effect,
     data::Data,
-    ir::{Kind, StepId, Then},
+    ir::{Foreach, Kind, StepId, Then},
     state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, Status, WaitKind},
 };
 
@@ -182,7 +182,8 @@ impl Turn<'_> {
         let at = match &self.top(branch).body {
             Body::List(cursor) | Body::For { cursor, .. } => cursor.at,
             Body::Try(attempt) => attempt.cursor.at,
-            Body::Leaf | Body::Fork { .. } => return None,
+            Body::Listen(listening) if listening.iterating => listening.cursor.at,
+            Body::Leaf | Body::Fork { .. } | Body::Listen(_) => return None,
         };
         self.list(branch).get(at as usize).copied()
     }
@@ -196,7 +197,7 @@ impl Turn<'_> {
             (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
                 catch.list.as_deref().unwrap_or(&[])
             }
-            (Kind::Try { list, .. }, _) => list,
+            (Kind::Try { list, .. } | Kind::Listen { foreach: Some(Foreach { list, .. }), .. }, _) => list,
             _ => &[],
         }
     }
@@ -211,6 +212,7 @@ impl Turn<'_> {
                 *cursor = Cursor::default();
                 return self.push(branch, Next::Iterate { data });
             }
+            Body::Listen(_) => return self.push(branch, Next::Iterate { data }),
             Body::Try(attempt) => {
                 let caught = std::mem::replace(&mut attempt.phase, Phase::Done) == Phase::Catching;
                 frame.step.filter(|_| caught).and_then(|id| match &program.step(id).kind {
@@ -223,10 +225,13 @@ impl Turn<'_> {
         self.push(branch, Next::Complete { output: data, then });
     }
 
-    /// Begins the `for` iteration at the frame's index, or ends the loop.
+    /// Begins the `for` iteration at the frame's index, or ends the loop; goes on listening.
     pub(super) fn iterate(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
         let program = self.program;
         let frame = self.top(branch);
+        if let Body::Listen(_) = &frame.body {
+            return self.listen_on(branch, data);
+        }
         let (Body::For { items, index, .. }, Some(id)) = (&frame.body, frame.step) else { return Ok(()) };
         let Kind::For { condition, .. } = &program.step(id).kind else { return Ok(()) };
         let mut goes_on = (*index as usize) < items.len();
@@ -269,6 +274,7 @@ fn cursor_mut(body: &mut Body) -> &mut Cursor {
     match body {
         Body::List(cursor) | Body::For { cursor, .. } => cursor,
         Body::Try(attempt) => &mut attempt.cursor,
+        Body::Listen(listening) => &mut listening.cursor,
         Body::Leaf | Body::Fork { .. } => unreachable!("only frames with lists hold a child step"),
     }
 }

@@ -1,55 +1,162 @@
-//! Listen steps and the signals they stand for.
+//! Listen steps: what they want, which events they consume, and the iterations over those.
+//!
+//! A listen step takes one event at a time, in the order they came. While the steps of its `foreach` run for one
+//! event, others stay in the instance's buffer, where signals wait that came before their time.
 
-use super::{Ran, Turn, eval::Stop};
+use super::{
+    Ran, Turn,
+    eval::{Stop, affordable},
+};
 use crate::{
     command::Command,
     data::Data,
-    ir::{EventFilter, Kind, Read, Template},
-    state::{Next, SIGNALS_MAX, Wait, WaitKind},
+    event::attribute_fits,
+    fault::{Fault, Kind as FaultKind},
+    ir::{Consume, EventFilter, Foreach, Kind, Read, StepId, Strategy, Template, Until},
+    state::{Body, Cursor, EVENTS_MAX, Expectation, Listening, Next, SIGNALS_MAX, Wait, WaitKind, Wanted},
 };
 use uuid::Uuid;
 
 impl Turn<'_> {
-    /// Waits for one event. Expected correlation values are computed now, once.
-    pub(super) fn begin_listen(
-        &mut self,
-        branch: u32,
-        filters: &[EventFilter],
-        input: &Data,
-    ) -> Result<(), Stop> {
-        let mut expected = Vec::new();
-        for filter in filters {
-            let mut values = Vec::new();
-            for correlation in &filter.correlate {
-                values.push(match &correlation.expect {
-                    Some(expect) => Data::array([self.template(branch, expect, input)?]),
-                    None => Data::NULL,
-                });
+    /// Begins to listen. What is wanted is computed now, once.
+    pub(super) fn begin_listen(&mut self, branch: u32, to: &Strategy, input: &Data) -> Result<(), Stop> {
+        let filters = to.all_filters().map(|filter| self.wanted(branch, filter, input));
+        let mut wanted = filters.collect::<Result<Vec<_>, Stop>>()?;
+        // A key that one filter expects something of is expected by all of the same key.
+        for (filter, own) in to.all_filters().zip(wanted.clone()) {
+            for (correlation, expectation) in filter.correlate.iter().zip(own.correlate) {
+                expect(to, &mut wanted, &correlation.key, &expectation);
             }
-            expected.push(Data::array(values));
         }
-        let token = self.add_wait(branch, WaitKind::Event, None);
-        let wait = self.state.waits.last_mut().expect("just added");
-        wait.expect = Some(Data::array(expected));
-        self.take_early_signal(token)
+        let over = to.consume == Consume::All && to.filters.is_empty();
+        self.top_mut(branch).body = Body::Listen(Listening { wanted, over, ..Listening::default() });
+        self.push(branch, Next::Iterate { data: Data::NULL });
+        Ok(())
     }
 
-    /// Uses a buffered signal that came before this wait.
-    fn take_early_signal(&mut self, token: u64) -> Result<(), Stop> {
+    fn wanted(&mut self, branch: u32, filter: &EventFilter, input: &Data) -> Result<Wanted, Stop> {
+        let mut wanted = Wanted::default();
+        for (name, template) in &filter.with {
+            if !matches!(template, Template::Literal(_)) && !is_predicate(name, template) {
+                wanted.with.push((name.clone(), self.template(branch, template, input)?));
+            }
+        }
+        for correlation in &filter.correlate {
+            wanted.correlate.push(match &correlation.expect {
+                Some(expect) => Expectation::Value(self.template(branch, expect, input)?),
+                None => Expectation::First,
+            });
+        }
+        Ok(wanted)
+    }
+
+    /// Goes on with the listen step on top: ends the iteration that came to `data`, begins the next one, takes the
+    /// next event that is already there, stands and waits for one, or completes.
+    pub(super) fn listen_on(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
+        let program = self.program;
+        let Some(id) = self.top(branch).step else { return Ok(()) };
+        let Kind::Listen { to, foreach, .. } = &program.step(id).kind else { return Ok(()) };
+        if let (true, Some(foreach)) = (self.listening(branch).iterating, foreach) {
+            self.end_iteration(branch, to, foreach, data)?;
+        }
+        loop {
+            if self.has_next(branch) {
+                self.look_back(branch, to)?;
+                let listening = self.listening_mut(branch);
+                if foreach.is_some() {
+                    (listening.iterating, listening.cursor) = (true, Cursor::default());
+                    let item = listening.item().cloned().unwrap_or_default();
+                    self.stand(branch);
+                    self.enter_at_cursor(branch, item);
+                    return Ok(());
+                }
+                listening.index += 1;
+                drop_gone_through(listening, to);
+            }
+            if self.listening(branch).over {
+                let listening = self.listening_mut(branch);
+                let output = if foreach.is_some() { &mut listening.outputs } else { &mut listening.items };
+                let output = Data::array(std::mem::take(output));
+                return self.done(branch, output, None);
+            }
+            if !self.take_early_signal(branch, id, to).map_err(Stop::Needs)? {
+                self.stand(branch);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The wait for events is there as long as listening goes on, also during iterations.
+    fn stand(&mut self, branch: u32) {
+        let (frame, over) = (self.top(branch).sequence, self.listening(branch).over);
+        let stands = |wait: &Wait| wait.frame == frame && wait.kind == WaitKind::Event;
+        match (over, self.state.waits.iter().any(stands)) {
+            (false, false) => _ = self.add_wait(branch, WaitKind::Event, None),
+            (true, true) => self.drop_waits(stands),
+            _ => {}
+        }
+    }
+
+    /// True if an event was consumed that nothing was done with yet.
+    fn has_next(&self, branch: u32) -> bool {
+        let listening = self.listening(branch);
+        listening.dropped as usize + listening.items.len() > listening.index as usize
+    }
+
+    /// An event was consumed: is it the last one?
+    fn look_back(&mut self, branch: u32, to: &Strategy) -> Result<(), Stop> {
+        let listening = self.listening(branch);
+        let consumed = Data::array(listening.items.iter().cloned());
+        affordable(&Data::array(listening.items.iter().chain(&listening.outputs).cloned()))?;
+        if let Some(Until::Expr(until)) = to.until
+            && self.eval(branch, until, &consumed)?.is_true()
+        {
+            self.listening_mut(branch).over = true;
+        }
+        if consumed.len() >= EVENTS_MAX && !self.listening(branch).over {
+            let detail = format!("the step consumed {EVENTS_MAX} events and did not come to its end");
+            return Err(Stop::Fault(Fault::new(FaultKind::Runtime, detail)));
+        }
+        Ok(())
+    }
+
+    fn end_iteration(
+        &mut self,
+        branch: u32,
+        to: &Strategy,
+        foreach: &Foreach,
+        output: Data,
+    ) -> Result<(), Stop> {
+        let output = match &foreach.output {
+            None => output,
+            Some(template) => self.template(branch, template, &output)?,
+        };
+        if let Some(template) = &foreach.export {
+            let context = self.template_with(branch, template, &output, Some(&output))?;
+            affordable(&context)?;
+            self.set_context(branch, context);
+        }
+        let listening = self.listening_mut(branch);
+        listening.index += 1;
+        listening.iterating = false;
+        if to.until != Some(Until::Never) {
+            listening.outputs.push(output);
+        }
+        drop_gone_through(listening, to);
+        Ok(())
+    }
+
+    /// Takes the first buffered signal that the step takes. `false` if there is none.
+    fn take_early_signal(&mut self, branch: u32, step: StepId, to: &Strategy) -> Ran<bool> {
         for position in 0..self.state.buffer.len() {
             let Command::Signal { id, event } = &self.state.buffer[position] else { continue };
             let (id, event) = (*id, event.clone());
-            let Some(wait) = self.state.waits.iter().find(|wait| wait.token == token).cloned() else {
-                return Ok(());
-            };
-            if self.takes(&wait, &event).map_err(Stop::Needs)? {
+            if self.consume(branch, step, to, id, &event)? {
                 self.state.buffer.remove(position);
-                self.take_wait(token, WaitKind::Event);
-                self.received(&wait, id, event);
-                return Ok(());
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// A signal came in: the first wait that takes it goes on; else it is kept for a later one.
@@ -58,12 +165,15 @@ impl Turn<'_> {
         if self.state.buffer.iter().any(seen) {
             return Ok(false);
         }
+        let program = self.program;
         let waits: Vec<Wait> =
             self.state.waits.iter().filter(|wait| wait.kind == WaitKind::Event).cloned().collect();
         for wait in waits {
-            if self.takes(&wait, event)? {
-                self.take_wait(wait.token, WaitKind::Event);
-                self.received(&wait, id, event.clone());
+            let top = self.top(wait.branch);
+            let Some(step) = top.step.filter(|_| top.sequence == wait.frame) else { continue };
+            let Kind::Listen { to, .. } = &program.step(step).kind else { continue };
+            if self.consume(wait.branch, step, to, id, event)? {
+                self.push(wait.branch, Next::Iterate { data: Data::NULL });
                 return Ok(true);
             }
         }
@@ -82,85 +192,140 @@ impl Turn<'_> {
         true
     }
 
-    fn received(&mut self, wait: &Wait, signal: Uuid, event: Data) {
-        let program = self.program;
-        let Some(id) = self.top(wait.branch).step else { return };
-        let Kind::Listen { read, .. } = &program.step(id).kind else { return };
-        let output = match read {
-            Read::Data => event.get("data").unwrap_or_default(),
-            Read::Envelope | Read::Raw => event.clone(),
+    /// Offers an event to the listen step on top. An event that ends the listening is not part of its output.
+    fn consume(&mut self, branch: u32, step: StepId, to: &Strategy, id: Uuid, event: &Data) -> Ran<bool> {
+        let Kind::Listen { read, .. } = &self.program.step(step).kind else { return Ok(false) };
+        let Some(position) = self.taker(branch, to, event)? else { return Ok(false) };
+        let listening = self.listening_mut(branch);
+        if let Some(position) = position.filter(|position| to.takes_one(*position)) {
+            listening.wanted[position].met = true;
+        }
+        let ends = position.is_some_and(|position| position >= to.filters.len());
+        if !ends {
+            listening.items.push(read_as(*read, event));
+        }
+        let met = |wanted: &[Wanted]| wanted.iter().all(|wanted| wanted.met);
+        let (own, until) = listening.wanted.split_at(to.filters.len());
+        listening.over = match (ends, &to.until) {
+            (true, Some(Until::Events { consume: Consume::All, .. })) => met(until),
+            (true, _) => true,
+            (false, Some(_)) => false,
+            (false, None) => to.consume == Consume::Any || met(own),
         };
-        self.note("signal.received", Some(id), Some(signal_detail(signal, &event)));
-        self.push(wait.branch, Next::Complete { output: Data::array([output]), then: None });
+        self.note("signal.received", Some(step), Some(signal_detail(id, event)));
+        Ok(true)
     }
 
-    /// True if any filter of the waiting step takes the event. An expression that faults on it does not: what
-    /// somebody sends must not fault whoever listens.
-    fn takes(&mut self, wait: &Wait, event: &Data) -> Ran<bool> {
-        let program = self.program;
-        let Some(id) = self.top(wait.branch).step else { return Ok(false) };
-        let Kind::Listen { filters, .. } = &program.step(id).kind else { return Ok(false) };
-        let expected: Vec<Data> =
-            wait.expect.as_ref().and_then(|expect| expect.items().map(Iterator::collect)).unwrap_or_default();
-        for (position, filter) in filters.iter().enumerate() {
-            let expected = expected.get(position).cloned().unwrap_or_default();
-            match self.filter_takes(wait.branch, filter, &expected, event) {
-                Ok(true) => return Ok(true),
-                Ok(false) | Err(Stop::Fault(_)) => {}
+    /// The position of the filter that takes the event, those of `until` first; `Some(None)` if every event will do.
+    /// A filter that faults on an event does not take it: what somebody sends must not fault whoever listens.
+    fn taker(&mut self, branch: u32, to: &Strategy, event: &Data) -> Ran<Option<Option<usize>>> {
+        let filters: Vec<&EventFilter> = to.all_filters().collect();
+        let (own, all) = (to.filters.len(), filters.len());
+        for position in (own..all).chain(0..own) {
+            if self.listening(branch).wanted.get(position).is_none_or(|wanted| wanted.met) {
+                continue;
+            }
+            match self.filter_takes(branch, filters[position], position, event) {
+                Ok(None) | Err(Stop::Fault(_)) => {}
                 Err(Stop::Needs(evaluation)) => return Err(evaluation),
+                Ok(Some(found)) => {
+                    let mut wanted = std::mem::take(&mut self.listening_mut(branch).wanted);
+                    for (correlation, value) in filters[position].correlate.iter().zip(found) {
+                        expect(to, &mut wanted, &correlation.key, &Expectation::Value(value));
+                    }
+                    self.listening_mut(branch).wanted = wanted;
+                    return Ok(Some(Some(position)));
+                }
             }
         }
-        Ok(false)
+        Ok(to.filters.is_empty().then_some(None))
     }
 
+    /// The values of the filter's correlations if it takes the event.
     fn filter_takes(
         &mut self,
         branch: u32,
         filter: &EventFilter,
-        expected: &Data,
+        position: usize,
         event: &Data,
-    ) -> Result<bool, Stop> {
-        for (name, wanted) in &filter.with {
+    ) -> Result<Option<Vec<Data>>, Stop> {
+        for (name, template) in &filter.with {
             let found = event.get(name).unwrap_or_default();
-            let holds = match wanted {
-                Template::Expr(id) if name == "data" => self.eval(branch, *id, &found)?.is_true(),
-                wanted => {
+            let computed = &self.listening(branch).wanted[position].with;
+            let computed = computed.iter().find(|(of, _)| of == name).map(|(_, value)| value.clone());
+            let holds = match (template, computed) {
+                (Template::Expr(id), _) if is_predicate(name, template) => {
+                    self.eval(branch, *id, &found)?.is_true()
+                }
+                (_, Some(wanted)) => attribute_fits(&wanted, &found),
+                (template, None) => {
                     let input = self.top(branch).input().clone();
-                    same_or_matching(&self.template(branch, wanted, &input)?, &found)
+                    attribute_fits(&self.template(branch, template, &input)?, &found)
                 }
             };
             if !holds {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        for (position, correlation) in filter.correlate.iter().enumerate() {
+        let mut values = Vec::with_capacity(filter.correlate.len());
+        for (index, correlation) in filter.correlate.iter().enumerate() {
             let found = self.eval(branch, correlation.from, event)?;
-            let wanted = expected.items().and_then(|mut values| values.nth(position)).unwrap_or_default();
-            // An empty slot: no `expect`, so the first value seen becomes the expectation.
-            if let Some(wanted) = wanted.items().and_then(|mut values| values.next())
-                && wanted != found
-            {
-                return Ok(false);
+            let wanted = self.listening(branch).wanted[position].correlate.get(index);
+            if matches!(wanted, Some(Expectation::Value(wanted)) if *wanted != found) {
+                return Ok(None);
+            }
+            values.push(found);
+        }
+        Ok(Some(values))
+    }
+
+    fn listening(&self, branch: u32) -> &Listening {
+        match &self.top(branch).body {
+            Body::Listen(listening) => listening,
+            _ => unreachable!("callers hold a branch whose top step listens"),
+        }
+    }
+
+    fn listening_mut(&mut self, branch: u32) -> &mut Listening {
+        match &mut self.top_mut(branch).body {
+            Body::Listen(listening) => listening,
+            _ => unreachable!("callers hold a branch whose top step listens"),
+        }
+    }
+}
+
+/// Makes a value what every correlation of the same key expects that expects nothing yet.
+fn expect(to: &Strategy, wanted: &mut [Wanted], key: &str, expectation: &Expectation) {
+    for (filter, own) in to.all_filters().zip(wanted) {
+        for (correlation, slot) in filter.correlate.iter().zip(&mut own.correlate) {
+            if correlation.key == key && *slot == Expectation::First {
+                *slot = expectation.clone();
             }
         }
-        Ok(true)
     }
 }
 
-/// Equal, or a text that the wanted text matches as a regular expression from end to end.
-fn same_or_matching(wanted: &Data, found: &Data) -> bool {
-    if wanted == found {
-        return true;
+/// With `until: false` nothing will ever look back at what was consumed.
+fn drop_gone_through(listening: &mut Listening, to: &Strategy) {
+    if to.until == Some(Until::Never) {
+        listening.dropped = listening.index;
+        listening.items.clear();
     }
-    let (Some(pattern), Some(text)) = (wanted.as_str(), found.as_str()) else { return false };
-    if pattern.len() > PATTERN_BYTES_MAX || text.len() > PATTERN_BYTES_MAX {
-        return false;
-    }
-    regex_bites::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(text))
 }
 
-/// The longest attribute that is looked at as a regular expression, or by one.
-const PATTERN_BYTES_MAX: usize = 1024;
+/// An expression as `data` is a condition on the data; any other attribute is compared.
+fn is_predicate(name: &str, template: &Template) -> bool {
+    name == "data" && matches!(template, Template::Expr(_))
+}
+
+fn read_as(read: Read, event: &Data) -> Data {
+    let data = || event.get("data").unwrap_or_default();
+    match read {
+        Read::Data => data(),
+        Read::Envelope => event.clone(),
+        Read::Raw => event.get("data_base64").unwrap_or_else(|| Data::text(data().to_text())),
+    }
+}
 
 /// What history says of a signal.
 fn signal_detail(id: Uuid, event: &Data) -> Data {

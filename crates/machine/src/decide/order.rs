@@ -5,7 +5,7 @@ use crate::{
     command::Command,
     data::Data,
     ir::Kind,
-    state::{Body, Next, Phase, Status, WaitKind},
+    state::{Body, Listening, Next, Phase, Status, WaitKind},
 };
 
 impl Turn<'_> {
@@ -99,14 +99,19 @@ impl Turn<'_> {
         match &branch.frames.last()?.body {
             Body::Leaf => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
             Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt),
+            Body::Listen(listening) if !listening.iterating => Some(Next::Iterate { data: Data::NULL }),
             _ => None,
         }
     }
 
-    /// Arms the limits of the steps a branch is inside of, and of the workflow.
+    /// Arms the limits of the steps a branch is inside of, and of the workflow; those that listen go on.
     fn limit_again(&mut self, id: u32) -> Ran<()> {
         let program = self.program;
         let Some(branch) = self.state.branch(id) else { return Ok(()) };
+        let hears =
+            |body: &Body| matches!(body, Body::Listen(Listening { iterating: true, over: false, .. }));
+        let hearing: Vec<u64> =
+            branch.frames.iter().filter(|frame| hears(&frame.body)).map(|f| f.sequence).collect();
         let mut limits = Vec::new();
         for frame in &branch.frames {
             let data = frame.input().clone();
@@ -121,6 +126,9 @@ impl Turn<'_> {
             {
                 limits.push((frame.sequence, WaitKind::AttemptTimeout, limit, data));
             }
+        }
+        for sequence in hearing {
+            self.add_wait_for(id, sequence, WaitKind::Event, None);
         }
         for (sequence, kind, limit, data) in limits {
             match self.delay(id, limit, &data) {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod flow;
+mod listen;
 mod orders;
 mod reach;
 mod waits;

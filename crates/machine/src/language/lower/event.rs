@@ -2,8 +2,8 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
-    ir::{Correlation, EventFilter, Kind, Read, Template},
-    language::source::At,
+    ir::{Consume, Correlation, EventFilter, Foreach, Kind, Read, Strategy, Template, Until},
+    language::{shape::unwrap_expression, source::At},
 };
 
 impl<'t> Lowering<'t, '_> {
@@ -22,42 +22,33 @@ impl<'t> Lowering<'t, '_> {
             Some("raw") => Read::Raw,
             _ => Read::Data,
         };
-        let Some(to) = at.get("to") else { return Kind::Listen { filters: Vec::new(), read } };
-        let foreach = task.get("foreach");
-        if let Some(foreach) = foreach {
+        let foreach = task.get("foreach").map(|foreach| {
             let base = format!("{reference}/foreach/do");
-            self.look(|dry| dry.iterator(foreach, &base));
-        }
-        match (to.get("one"), foreach) {
-            (Some(one), None) => Kind::Listen { filters: vec![self.filter(one)], read },
-            (Some(_), Some(foreach)) => {
-                self.look(|dry| dry.strategy(to));
-                self.unsupported(foreach.key_place(), "`listen` with `foreach`")
-            }
-            (None, _) => {
-                self.look(|dry| dry.strategy(to));
-                let what = to.entries().map(|(key, _)| key).find(|key| matches!(*key, "any" | "all"));
-                self.unsupported(to.key_place(), &format!("`listen.to.{}`", what.unwrap_or("any")))
-            }
-        }
+            self.iterator(foreach, &base)
+        });
+        let to = at.get("to").map(|to| self.strategy(to)).unwrap_or_default();
+        Kind::Listen { to, read, foreach }
     }
 
-    /// Checks every filter of a consumption strategy.
-    pub(super) fn strategy(&mut self, to: At<'_>) {
-        let filters = to
-            .get("one")
-            .into_iter()
-            .chain(["any", "all"].iter().filter_map(|key| to.get(key)).flat_map(At::items));
-        for filter in filters {
-            self.filter(filter);
-        }
-        match to.get("until") {
-            Some(until) if until.text().is_some() => {
-                self.expression(until, Site::Body);
+    /// Which events are consumed, and when that ends.
+    pub(super) fn strategy(&mut self, to: At<'_>) -> Strategy {
+        let (filters, consume) = self.filters(to);
+        let until = to.get("until").and_then(|until| match until.text() {
+            Some(text) if is_never(text) => Some(Until::Never),
+            Some(_) => self.expression(until, Site::Body).map(Until::Expr),
+            None => {
+                let (filters, consume) = self.filters(until);
+                Some(Until::Events { filters, consume })
             }
-            Some(until) => self.strategy(until),
-            None => {}
-        }
+        });
+        Strategy { filters, consume, until }
+    }
+
+    fn filters(&mut self, to: At<'_>) -> (Vec<EventFilter>, Consume) {
+        let several = |key| to.get(key).into_iter().flat_map(At::items);
+        let filters = to.get("one").into_iter().chain(several("any")).chain(several("all"));
+        let filters = filters.map(|filter| self.filter(filter)).collect();
+        (filters, if to.get("all").is_some() { Consume::All } else { Consume::Any })
     }
 
     fn filter(&mut self, at: At<'_>) -> EventFilter {
@@ -72,16 +63,20 @@ impl<'t> Lowering<'t, '_> {
         EventFilter { with, correlate }
     }
 
-    /// Checks a `foreach`, inside which the consumed item and its index are visible.
-    pub(super) fn iterator(&mut self, at: At<'t>, base: &str) {
+    /// A `foreach`, inside which the consumed item and its index are visible.
+    pub(super) fn iterator(&mut self, at: At<'t>, base: &str) -> Foreach {
         let item = self.variable(at.get("item"), "item");
         let index = self.variable(at.get("at"), "index");
-        self.with_locals(&[&item, &index], |inner| {
-            if let Some(list) = at.get("do") {
-                inner.list(list, base);
-            }
-            inner.transform(at.get("output"), "as", Site::Body);
-            inner.transform(at.get("export"), "as", Site::Export);
+        let (list, output, export) = self.with_locals(&[&item, &index], |inner| {
+            let list = at.get("do").map(|list| inner.list(list, base)).unwrap_or_default();
+            let output = inner.transform(at.get("output"), "as", Site::Body);
+            (list, output, inner.transform(at.get("export"), "as", Site::Export))
         });
+        Foreach { item, at: index, list, output, export }
     }
+}
+
+/// True for a condition that never holds: listening goes on until something else ends it.
+fn is_never(text: &str) -> bool {
+    matches!(unwrap_expression(text).unwrap_or(text).trim(), "false" | "null")
 }

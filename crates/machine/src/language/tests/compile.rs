@@ -257,7 +257,8 @@ fn listen() {
     let workflow = workflow(
         "  - a:\n      listen:\n        to:\n          one:\n            with: { type: t, data: '${ .ok }' }\n            correlate:\n              order: { from: .data.id, expect: '${ $context.id }' }\n              kind: { from: '${ .kind }', expect: big }\n              any: { from: .x }\n        read: envelope",
     );
-    let Kind::Listen { filters, read } = &workflow.steps[0].kind else { panic!("not a listen") };
+    let Kind::Listen { to, read, foreach: None } = &workflow.steps[0].kind else { panic!("not a listen") };
+    let filters = &to.filters;
     assert_eq!((filters.len(), *read), (1, Read::Envelope));
     let with: Vec<_> =
         filters[0].with.iter().map(|(key, value)| (key.as_str(), show(&workflow, value))).collect();

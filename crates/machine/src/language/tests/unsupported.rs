@@ -70,24 +70,6 @@ fn processes_and_workflows() {
 }
 
 #[test]
-fn listening() {
-    not_executed(
-        &tasks("  - a: { listen: { to: { any: [] } } }"),
-        "3:20 /do/0/a/listen/to unsupported: this engine does not support `listen.to.any` yet",
-    );
-    not_executed(
-        &tasks("  - a: { listen: { to: { all: [ { with: { type: t } } ] } } }"),
-        "3:20 /do/0/a/listen/to unsupported: this engine does not support `listen.to.all` yet",
-    );
-    not_executed(
-        &tasks(
-            "  - a:\n      listen: { to: { one: { with: { type: t } } } }\n      foreach:\n        do: [ { b: { set: { x: '${ $item }' } } } ]",
-        ),
-        "5:7 /do/0/a/foreach unsupported: this engine does not support `listen` with `foreach` yet",
-    );
-}
-
-#[test]
 fn authentication() {
     let call = |policy: &str| {
         tasks(&format!(
