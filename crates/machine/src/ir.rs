@@ -32,6 +32,9 @@ pub struct Workflow {
     pub summary: Option<String>,
     /// The `document` object as given, for `$workflow.definition.document`.
     pub document: Data,
+    /// `use` as given; kept only while a step is not executed, because such a step may refer to any of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<Data>,
     /// Transformation of the raw workflow input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
@@ -76,6 +79,9 @@ pub struct Step {
     pub timeout: Option<Delay>,
     #[serde(default)]
     pub then: Then,
+    /// `metadata` as given; nothing that is executed reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Data>,
     pub kind: Kind,
 }
 
@@ -162,6 +168,9 @@ pub enum Kind {
     /// Understood and validated, but this engine cannot execute it; deploying is refused with this text.
     Unsupported {
         what: String,
+        /// The members of the task that make it what it is, as given.
+        #[serde(default)]
+        task: Data,
     },
 }
 
@@ -264,6 +273,9 @@ pub enum Call {
     /// A registered worker: `name:version@default`, or a `use.functions` entry that resolves to one.
     Worker {
         name: String,
+        /// As called; workers are found by name alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
         with: Template,
     },
     /// `human-task:1.0.0@default`.

@@ -2,15 +2,22 @@
 //!
 //! Three passes, each reporting everything it finds: `source` reads the text into a tree that knows its
 //! positions, `shape` holds it against the upstream schema, `lower` resolves names and expressions and builds
-//! the IR. [`compile`] is the only way in. Nothing here executes anything or reads anything but its argument.
+//! the IR. [`compile`] is the way in; [`decompile()`] is the way
+//! back, written by [`yaml`]. Nothing here executes anything or reads anything but its argument.
 
+mod decompile;
+mod format;
 mod lower;
 mod names;
 mod report;
 mod shape;
 mod source;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+pub mod yaml;
+
+pub use decompile::{decompile, document};
+pub use format::format;
 
 use crate::ir;
 use report::Report;

@@ -1,11 +1,11 @@
-//! Every published example document and every document of the conformance kit compiles.
+//! Every published example document and every document of the conformance kit compiles, and comes back the same.
 //!
 //! The documents are third-party files that lie beside the workspace; without them these tests say so and pass.
 
 // Skipping must be seen.
 #![allow(clippy::print_stderr)]
 
-use machine::language::{Compilation, Format, Problem, compile};
+use machine::language::{Compilation, Format, Problem, compile, decompile, format};
 use std::path::{Path, PathBuf};
 
 /// Documents of the corpus that are wrong by upstream's own mistake, with the code that says so.
@@ -31,11 +31,29 @@ fn show(problems: &[Problem]) -> String {
 fn check(name: &str, text: &str) -> Option<Compilation> {
     let wrong = WRONG.iter().find(|(document, _)| *document == name);
     match (compile(text.as_bytes(), Format::Yaml), wrong) {
-        (Ok(compilation), None) => Some(compilation),
+        (Ok(compilation), None) => {
+            let written = decompile(&compilation.workflow);
+            match compile(written.as_bytes(), Format::Yaml) {
+                Ok(again) => {
+                    assert_eq!(again.workflow, compilation.workflow, "{name} comes back as:\n{written}")
+                }
+                Err(problems) => panic!("{name} comes back as:\n{written}\n{}", show(&problems)),
+            }
+            formats(name, text, &compilation);
+            Some(compilation)
+        }
         (Err(problems), Some((_, code))) if problems.iter().any(|problem| problem.code == *code) => None,
         (Err(problems), _) => panic!("{name} does not compile:{}", show(&problems)),
         (Ok(_), Some(_)) => panic!("{name} compiles; remove it from the list"),
     }
+}
+
+/// Formatting keeps the meaning and every comment, and is done after the first time.
+fn formats(name: &str, text: &str, compilation: &Compilation) {
+    let formatted = format(text.as_bytes(), Format::Yaml).unwrap_or_else(|p| panic!("{name}:{}", show(&p)));
+    let again = compile(formatted.as_bytes(), Format::Yaml).map(|again| again.workflow);
+    assert_eq!(again.as_ref(), Ok(&compilation.workflow), "{name} is formatted as:\n{formatted}");
+    assert_eq!(format(formatted.as_bytes(), Format::Yaml).as_ref(), Ok(&formatted), "{name}");
 }
 
 #[test]

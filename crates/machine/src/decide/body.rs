@@ -44,7 +44,7 @@ impl Turn<'_> {
             Kind::Emit { event } => self.emit(branch, event, &input),
             Kind::Listen { to, .. } => self.begin_listen(branch, to, &input),
             Kind::Call { call } => self.begin_call(branch, step, call, &input),
-            Kind::Unsupported { what } => Err(Stop::Fault(Fault::new(
+            Kind::Unsupported { what, .. } => Err(Stop::Fault(Fault::new(
                 fault::Kind::Configuration,
                 format!("{what} is not supported by this engine"),
             ))),

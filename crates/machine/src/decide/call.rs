@@ -29,7 +29,7 @@ impl Turn<'_> {
                 let with = self.template(branch, with, input)?;
                 return self.ask_person(branch, step, &with);
             }
-            ir::Call::Worker { name, with } => (name.clone(), self.template(branch, with, input)?),
+            ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
         };
         affordable(&payload)?;

@@ -45,6 +45,7 @@ pub(super) fn bench(body: &str) -> Bench {
     let compiled = language::compile(text.as_bytes(), Format::Yaml)
         .unwrap_or_else(|problems| panic!("{text}\ndoes not compile: {problems:#?}"));
     assert!(compiled.unsupported.is_empty(), "{:?}", compiled.unsupported);
+    language::tests::decompile::assert_comes_back(&compiled.workflow);
     Bench {
         program: Program::new(compiled.workflow).unwrap(),
         subject: Subject { tenant: TenantId::new("acme").unwrap(), instance: Uuid::from_u128(7) },

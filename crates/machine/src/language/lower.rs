@@ -52,6 +52,7 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
         title: header.title,
         summary: header.summary,
         document: root.get("document").map(At::to_data).unwrap_or_else(Data::object),
+        declared: root.get("use").map(At::to_data).filter(|_| lowering.steps.iter().any(is_unsupported)),
         input: input_from,
         input_schema,
         output: output_as,
@@ -60,6 +61,10 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
         steps: lowering.steps,
         exprs: lowering.exprs,
     }
+}
+
+fn is_unsupported(step: &ir::Step) -> bool {
+    matches!(step.kind, ir::Kind::Unsupported { .. })
 }
 
 /// What `use` declares, by group and name.
@@ -145,7 +150,7 @@ impl<'t, 'r> Lowering<'t, 'r> {
         if !self.dry {
             self.report.unsupported(place, what);
         }
-        ir::Kind::Unsupported { what: what.to_owned() }
+        ir::Kind::Unsupported { what: what.to_owned(), task: Data::NULL }
     }
 
     /// What `use.<group>.<name>` declares; a problem at `at` if nothing.

@@ -309,6 +309,16 @@ impl<'t> At<'t> {
     }
 }
 
+/// The start of the document.
+pub(crate) fn start() -> Place {
+    Mark::START.place()
+}
+
+/// True if a reader of YAML 1.2 takes the text for text when it stands without quotes.
+pub(crate) fn is_plain_text(text: &str) -> bool {
+    scalar::resolve(text).is_none()
+}
+
 /// One segment of a JSON pointer.
 pub(crate) fn escape(segment: &str) -> String {
     segment.replace('~', "~0").replace('/', "~1")

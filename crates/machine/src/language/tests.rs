@@ -1,6 +1,8 @@
 //! Tests of the definition language: a document goes in, problems or parts of the IR come out.
 
 mod compile;
+pub(crate) mod decompile;
+mod format;
 mod limits;
 mod meaning;
 mod quality;
@@ -29,8 +31,11 @@ fn show_all(problems: &[Problem]) -> String {
 }
 
 fn yaml(document: &str) -> Compilation {
-    compile_text(document.as_bytes(), Format::Yaml)
-        .unwrap_or_else(|problems| panic!("{}", show_all(&problems)))
+    let compiled = compile_text(document.as_bytes(), Format::Yaml)
+        .unwrap_or_else(|problems| panic!("{}", show_all(&problems)));
+    decompile::assert_comes_back(&compiled.workflow);
+    format::assert_keeps(document, &compiled.workflow);
+    compiled
 }
 
 fn same(found: &str, expected: &str) {

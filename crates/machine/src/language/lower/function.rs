@@ -76,7 +76,7 @@ impl<'t> Lowering<'t, '_> {
             (name, _) if RESERVED.contains(&name) => {
                 return self.unsupported(at.place(), &format!("the function `{name}`"));
             }
-            (name, _) => Call::Worker { name: name.to_owned(), with },
+            (name, _) => Call::Worker { name: name.to_owned(), version: Some(version.to_owned()), with },
         };
         Kind::Call { call }
     }

@@ -2,6 +2,7 @@
 
 use super::{Lowering, STEPS_MAX, expression::Site, list::Targets};
 use crate::{
+    data::Data,
     ir::{Kind, Step, StepId, Then},
     language::{shape, source::At},
 };
@@ -18,7 +19,7 @@ impl<'t> Lowering<'t, '_> {
         let id = self.reserve(name, reference.clone(), task)?;
         let condition = self.expression_in(task, "if", Site::TaskInput);
         let input = self.transform(task.get("input"), "from", Site::TaskInput);
-        let kind = self.kind(task, &reference, targets);
+        let kind = as_given(self.kind(task, &reference, targets), task);
         let output = self.transform(task.get("output"), "as", Site::Body);
         let export = self.transform(task.get("export"), "as", Site::Export);
         let timeout = self.timeout(task.get("timeout"), Site::Body);
@@ -27,6 +28,7 @@ impl<'t> Lowering<'t, '_> {
         let step = &mut self.steps[id as usize];
         (step.condition, step.input, step.output, step.export) = (condition, input, output, export);
         (step.timeout, step.then, step.kind) = (timeout, then, kind);
+        step.metadata = task.get("metadata").map(At::to_data);
         Some(id)
     }
 
@@ -50,6 +52,7 @@ impl<'t> Lowering<'t, '_> {
             export: None,
             timeout: None,
             then: Then::Continue,
+            metadata: None,
             kind: Kind::Do { list: Vec::new() },
         });
         Some(self.steps.len() as StepId - 1)
@@ -88,5 +91,17 @@ impl<'t> Lowering<'t, '_> {
             "try" => self.r#try(task, at, reference, targets),
             _ => self.wait(at),
         }
+    }
+}
+
+/// What is not executed keeps its part of the document, so that the definition can be written out again.
+fn as_given(kind: Kind, task: At<'_>) -> Kind {
+    match (kind, shape::kind_of(task)) {
+        (Kind::Unsupported { what, .. }, Ok(shape)) => {
+            let members = shape.fields.iter().filter_map(|field| Some((field.key, task.get(field.key)?)));
+            let task = members.map(|(key, at)| (key.to_owned(), at.to_data()));
+            Kind::Unsupported { what, task: Data::map(task) }
+        }
+        (kind, _) => kind,
     }
 }

@@ -315,7 +315,7 @@ fn call_worker_and_human_task() {
     let workflow = workflow(
         "  - w: { call: 'mail/send:1.0.0@default', with: { to: '${ .to }' } }\n  - h: { call: 'human-task:1.0.0@default' }",
     );
-    let Kind::Call { call: Call::Worker { name, with } } = &workflow.steps[0].kind else {
+    let Kind::Call { call: Call::Worker { name, with, .. } } = &workflow.steps[0].kind else {
         panic!("not a worker")
     };
     assert_eq!((name.as_str(), show(&workflow, with)), ("mail/send", "{to: <.to>}".to_owned()));

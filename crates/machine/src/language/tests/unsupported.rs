@@ -164,5 +164,5 @@ fn error_filters_are_literal() {
 #[test]
 fn the_step_says_so_too() {
     let workflow = yaml(&tasks("  - a: { run: { shell: { command: x } } }")).workflow;
-    assert_eq!(workflow.steps[0].kind, Kind::Unsupported { what: "`run.shell`".to_owned() });
+    assert!(matches!(&workflow.steps[0].kind, Kind::Unsupported { what, .. } if what == "`run.shell`"));
 }

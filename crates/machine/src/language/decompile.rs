@@ -1,0 +1,104 @@
+//! Writes a compiled definition as a document again.
+//!
+//! [`document`] is the inverse of [`compile`](super::compile): its result compiles to an equal IR, step
+//! references and expression numbers included. What the compiler resolved stays resolved: errors, retries,
+//! timeouts and authentications of `use` stand where they are used; functions are declared again, because a
+//! step's reference tells that it came from one. Every struct is taken apart by all its fields and every enum
+//! by all its variants, so that nothing new can be forgotten here.
+
+mod call;
+mod event;
+mod failure;
+mod step;
+mod value;
+
+use crate::{data::Data, ir};
+
+/// The members of an object in the order people write them.
+type Members = Vec<(String, Data)>;
+
+/// The definition as a document, keys in the order people write them.
+pub fn document(workflow: &ir::Workflow) -> Data {
+    let mut writer = Decompiler { workflow, functions: Vec::new() };
+    let ir::Workflow {
+        ir_version: _,
+        // The document has these too.
+        dsl: _,
+        namespace: _,
+        name: _,
+        version: _,
+        title: _,
+        summary: _,
+        document,
+        declared,
+        input,
+        input_schema,
+        output,
+        timeout,
+        root,
+        steps: _,
+        exprs: _,
+    } = workflow;
+    let list = writer.list(root);
+    let mut members = vec![("document".to_owned(), document.clone())];
+    let input = writer.flow("from", input.as_ref(), input_schema.as_ref());
+    push_object(&mut members, "input", input);
+    let uses = writer.uses(declared.as_ref());
+    push_object(&mut members, "use", uses);
+    push(&mut members, "timeout", timeout.map(|timeout| writer.timeout(timeout)));
+    members.push(("do".to_owned(), list));
+    let output = writer.flow("as", output.as_ref(), None);
+    push_object(&mut members, "output", output);
+    Data::map(members)
+}
+
+/// The definition as YAML.
+pub fn decompile(workflow: &ir::Workflow) -> String {
+    super::yaml::write(&document(workflow))
+}
+
+struct Decompiler<'w> {
+    workflow: &'w ir::Workflow,
+    /// Functions met so far, in the order of their first call.
+    functions: Members,
+}
+
+impl Decompiler<'_> {
+    /// `use`: what a step that is not executed may refer to, and the functions that are called.
+    fn uses(&mut self, declared: Option<&Data>) -> Members {
+        let mut uses = declared.and_then(Data::entries).unwrap_or_default();
+        let met = std::mem::take(&mut self.functions);
+        match uses.iter_mut().find(|(group, _)| group == "functions") {
+            Some((_, functions)) => {
+                let mut all = functions.entries().unwrap_or_default();
+                all.extend(met.into_iter().filter(|(name, _)| functions.get(name).is_none()));
+                *functions = Data::map(all);
+            }
+            None => push_object(&mut uses, "functions", met),
+        }
+        uses
+    }
+
+    /// `input`, `output` or `export`.
+    fn flow(&self, key: &str, template: Option<&ir::Template>, schema: Option<&Data>) -> Members {
+        let mut members = Members::new();
+        let schema = schema.map(|schema| Data::map([("document".to_owned(), schema.clone())]));
+        push(&mut members, "schema", schema);
+        push(&mut members, key, template.map(|template| self.transform(template)));
+        members
+    }
+}
+
+fn push(members: &mut Members, key: &str, value: Option<Data>) {
+    members.extend(value.map(|value| (key.to_owned(), value)));
+}
+
+/// Adds the object unless it has no members.
+fn push_object(members: &mut Members, key: &str, object: Members) {
+    push(members, key, (!object.is_empty()).then(|| Data::map(object)));
+}
+
+/// An object with one member.
+fn single(key: &str, value: Data) -> Data {
+    Data::map([(key.to_owned(), value)])
+}

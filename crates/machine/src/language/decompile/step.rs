@@ -1,0 +1,137 @@
+//! Lists, steps, and the kinds of step that direct the flow.
+
+use super::{Decompiler, Members, push, push_object, single};
+use crate::{
+    data::Data,
+    ir::{Case, Kind, Step, StepId, Template, Then},
+};
+
+/// The call of a function as the compiler left it.
+struct Called {
+    function: StepId,
+    arguments: Option<Template>,
+    /// True if the input of the function's step is its own, not the arguments.
+    has_input: bool,
+}
+
+impl Decompiler<'_> {
+    /// A list of tasks.
+    pub(super) fn list(&mut self, ids: &[StepId]) -> Data {
+        let workflow = self.workflow;
+        Data::array(ids.iter().map(|id| {
+            let step = &workflow.steps[*id as usize];
+            single(&step.name, self.task(step, ids, true))
+        }))
+    }
+
+    /// One task of the list `among`. A function's task has its input from the call, which writes it.
+    fn task(&mut self, step: &Step, among: &[StepId], with_input: bool) -> Data {
+        let Step { name: _, reference, condition, input, output, export, timeout, then, metadata, kind } =
+            step;
+        let mut task = Members::new();
+        push(&mut task, "if", condition.map(|id| self.bare(id)));
+        let input = input.as_ref().filter(|_| with_input);
+        push_object(&mut task, "input", self.flow("from", input, None));
+        match self.called(reference, kind) {
+            Some(called) => self.function(called, &mut task),
+            None => self.kind(kind, among, &mut task),
+        }
+        push_object(&mut task, "output", self.flow("as", output.as_ref(), None));
+        push_object(&mut task, "export", self.flow("as", export.as_ref(), None));
+        push(&mut task, "timeout", timeout.map(|timeout| self.timeout(timeout)));
+        push(&mut task, "then", self.then(*then, among));
+        push(&mut task, "metadata", metadata.clone());
+        Data::map(task)
+    }
+
+    /// What a step calls, if it is the call of a function. Only what a function put in place of its call has the
+    /// call's own reference.
+    fn called(&self, reference: &str, kind: &Kind) -> Option<Called> {
+        let Kind::Do { list } = kind else { return None };
+        let step = |id: &StepId| &self.workflow.steps[*id as usize];
+        let function = *list.last().filter(|last| step(last).reference == reference)?;
+        match list.as_slice() {
+            [_] => Some(Called { function, arguments: step(&function).input.clone(), has_input: false }),
+            // A function with a condition or an input of its own has the arguments set before it.
+            [first, _] => match &step(first).kind {
+                Kind::Set { value } => {
+                    Some(Called { function, arguments: Some(value.clone()), has_input: true })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `call` of a function; the function itself is declared in `use`.
+    fn function(&mut self, called: Called, task: &mut Members) {
+        let workflow = self.workflow;
+        let function = &workflow.steps[called.function as usize];
+        task.push(("call".to_owned(), Data::text(function.name.as_str())));
+        let arguments = called.arguments.map(|with| self.template(&with));
+        push(task, "with", arguments.filter(|with| *with != Data::object()));
+        if self.functions.iter().any(|(name, _)| *name == function.name) {
+            return;
+        }
+        let position = self.functions.len();
+        self.functions.push((function.name.clone(), Data::NULL));
+        self.functions[position].1 = self.task(function, &[], called.has_input);
+    }
+
+    pub(super) fn then(&self, then: Then, among: &[StepId]) -> Option<Data> {
+        match then {
+            Then::Continue => None,
+            Then::Exit => Some(Data::text("exit")),
+            Then::End => Some(Data::text("end")),
+            Then::Goto(position) => {
+                let target = among.get(position as usize)?;
+                Some(Data::text(self.workflow.steps[*target as usize].name.as_str()))
+            }
+        }
+    }
+
+    fn kind(&mut self, kind: &Kind, among: &[StepId], task: &mut Members) {
+        let (key, value) = match kind {
+            Kind::Do { list } => ("do", self.list(list)),
+            Kind::Set { value } => ("set", self.template(value)),
+            Kind::Switch { cases } => ("switch", self.switch(cases, among)),
+            Kind::For { item, at, items, condition, list } => {
+                let mut each = vec![("each".to_owned(), Data::text(item.as_str()))];
+                push(&mut each, "at", (at != "index").then(|| Data::text(at.as_str())));
+                each.push(("in".to_owned(), self.bare(*items)));
+                task.push(("for".to_owned(), Data::map(each)));
+                push(task, "while", condition.map(|id| self.bare(id)));
+                ("do", self.list(list))
+            }
+            Kind::Fork { branches, compete } => {
+                let mut fork = Members::new();
+                push(&mut fork, "compete", compete.then(|| Data::bool(true)));
+                fork.push(("branches".to_owned(), self.list(branches)));
+                ("fork", Data::map(fork))
+            }
+            Kind::Wait { delay } => ("wait", self.delay(*delay)),
+            Kind::Raise { error } => ("raise", single("error", self.raise(error))),
+            Kind::Try { list, catch } => {
+                task.push(("try".to_owned(), self.list(list)));
+                ("catch", self.catch(catch, among))
+            }
+            Kind::Emit { event } => ("emit", single("event", single("with", self.template(event)))),
+            Kind::Listen { filters, read } => ("listen", self.listen(filters, *read)),
+            Kind::Call { call } => return self.call(call, task),
+            Kind::Unsupported { what: _, task: given } => {
+                return task.extend(given.entries().unwrap_or_default());
+            }
+        };
+        task.push((key.to_owned(), value));
+    }
+
+    fn switch(&self, cases: &[Case], among: &[StepId]) -> Data {
+        Data::array(cases.iter().map(|Case { name, when, then }| {
+            let mut case = Members::new();
+            push(&mut case, "when", when.map(|id| self.bare(id)));
+            let then = self.then(*then, among).unwrap_or_else(|| Data::text("continue"));
+            case.push(("then".to_owned(), then));
+            single(name, Data::map(case))
+        }))
+    }
+}
