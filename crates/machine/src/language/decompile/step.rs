@@ -116,7 +116,11 @@ impl Decompiler<'_> {
                 ("catch", self.catch(catch, among))
             }
             Kind::Emit { event } => ("emit", single("event", single("with", self.template(event)))),
-            Kind::Listen { filters, read } => ("listen", self.listen(filters, *read)),
+            Kind::Listen { to, read, foreach } => {
+                task.push(("listen".to_owned(), self.listen(to, *read)));
+                let foreach = foreach.as_ref().map(|foreach| self.foreach(foreach));
+                return push(task, "foreach", foreach);
+            }
             Kind::Call { call } => return self.call(call, task),
             Kind::Unsupported { what: _, task: given } => {
                 return task.extend(given.entries().unwrap_or_default());
