@@ -19,10 +19,10 @@ use crate::{
     command::{Answer, Command, Decision, Effect, Event, SignalType, Subject},
     data::Data,
     expr::Evaluation,
-    fault::Fault,
+    fault::{self, Fault},
     ir::StepId,
     program::Program,
-    state::{FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind},
+    state::{FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX},
     time::Time,
 };
 use eval::Stop;
@@ -58,6 +58,10 @@ pub fn decide(
         steps_left: STEPS_PER_TURN_MAX,
         fuel_left: FUEL_PER_TURN,
         full: false,
+    };
+    turn.state.yields = match command {
+        Command::Continue { .. } => turn.state.yields + 1,
+        _ => 0,
     };
     let outcome = if fresh { turn.start() } else { turn.obey(command) };
     match outcome.and_then(|changed| turn.run().map(|()| changed)) {
@@ -178,7 +182,7 @@ impl Turn<'_> {
             }
             if matches!(next, Next::Enter { .. }) {
                 if self.steps_left == 0 || self.fuel_left == 0 {
-                    self.yield_turn(branch, next);
+                    self.yield_turn(branch, next)?;
                     continue;
                 }
                 self.steps_left -= 1;
@@ -220,12 +224,23 @@ impl Turn<'_> {
     }
 
     /// Puts the rest of a long pure stretch into a turn of its own, so that one instance cannot hold a node.
-    fn yield_turn(&mut self, branch: u32, next: Next) {
+    fn yield_turn(&mut self, branch: u32, next: Next) -> Ran<()> {
+        if self.state.yields >= YIELDS_MAX {
+            let detail = format!(
+                "more than {} steps without waiting for anything: does the flow go round for ever?",
+                u64::from(YIELDS_MAX) * u64::from(STEPS_PER_TURN_MAX)
+            );
+            if let Some(branch) = self.state.branch_mut(branch) {
+                branch.next = Some(next);
+            }
+            return self.fail(branch, Fault::new(fault::Kind::Runtime, detail));
+        }
         let token = self.add_wait(branch, WaitKind::Continue, None);
         if let Some(branch) = self.state.branch_mut(branch) {
             branch.next = Some(next);
         }
         self.effects.push(Effect::Continue { token });
+        Ok(())
     }
 
     /// Makes the hop a branch that yielded or faulted was about to make.

@@ -20,6 +20,7 @@ pub use decompile::{decompile, document};
 pub use format::format;
 
 use crate::ir;
+pub use names::is_label;
 use report::Report;
 use serde::Serialize;
 

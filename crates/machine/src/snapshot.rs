@@ -60,6 +60,12 @@ struct WorkflowState<'a> {
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Cow<'a, Fault>>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    yields: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_untraced(trace: &Trace) -> bool {
@@ -115,6 +121,7 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
             waits: Cow::Borrowed(&state.waits),
             output: state.output.clone(),
             error: state.error.as_ref().map(Cow::Borrowed),
+            yields: state.yields,
         },
         business_reference: state.business.as_ref().map(Cow::Borrowed),
         status: state.status,
@@ -154,6 +161,7 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         buffer: document.continuation_buffer.into_owned(),
         output: inner.output,
         error: inner.error.map(Cow::into_owned),
+        yields: inner.yields,
     };
     upcast(&mut state);
     check(program, &state)?;

@@ -60,6 +60,8 @@ pub struct State {
     pub buffer: Vec<Command>,
     pub output: Option<Data>,
     pub error: Option<Fault>,
+    /// Turns in a row that ended only because they were long enough; nothing came from outside in between.
+    pub yields: u32,
 }
 
 /// The most unused signals an instance keeps; history tells of those beyond.
@@ -261,6 +263,7 @@ impl State {
             buffer: Vec::new(),
             output: None,
             error: None,
+            yields: 0,
         }
     }
 
@@ -316,6 +319,10 @@ impl State {
 
 /// A fixed bound on how far one decision runs before it yields.
 pub const STEPS_PER_TURN_MAX: u32 = 1000;
+
+/// The most turns in a row that end only because they were long enough: a flow that goes round without ever waiting
+/// for anything would fill the store.
+pub const YIELDS_MAX: u32 = 1000;
 
 /// What the expressions of one decision may spend before it yields; about a third of a second at worst.
 pub const FUEL_PER_TURN: u64 = 3_000_000;

@@ -58,6 +58,8 @@ pub struct Start {
     pub input: Data,
     /// At most one open instance per key.
     pub business_key: Option<String>,
+    /// What the key is made of, by name; instances can be found by each part.
+    pub business_parts: Vec<(String, String)>,
     /// Asking again with the same key gives the same instance.
     pub idempotency_key: Option<String>,
     pub traceparent: Option<String>,

@@ -133,15 +133,10 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
 
 fn work(tenant: &TenantId, row: &CallRow, command: Command, hold: Hold) -> Work {
     Work {
-        tenant: tenant.clone(),
-        instance: row.instance,
-        command,
         guards: vec![Write::ConsumeCall { instance: row.instance, token: row.token }],
         source: Source::Call(Box::new(row.clone())),
-        also: vec![],
-        reply: None,
-        permit: None,
         hold: Some(hold),
+        ..Work::new(tenant.clone(), row.instance, command)
     }
 }
 

@@ -166,7 +166,12 @@ pub(crate) async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, wr
 
 /// Puts a dead letter back where it came from. The letter is consumed in the same commit, so that pressing twice
 /// has one effect.
-pub(crate) async fn replay(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) -> Result<(), Refusal> {
+pub(crate) async fn replay(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    id: Uuid,
+    actor: &str,
+) -> Result<(), Refusal> {
     let missing = || Refusal::NotFound("dead letter".to_owned());
     let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?.ok_or_else(missing)?;
     let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
@@ -187,15 +192,10 @@ pub(crate) async fn replay(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) ->
         }
     };
     let work = Work {
-        tenant: tenant.clone(),
-        instance,
-        command,
         guards: vec![guard],
-        source: Source::Direct,
         also: back,
-        reply: None,
-        permit: None,
-        hold: None,
+        actor: Some(actor.to_owned()),
+        ..Work::new(tenant.clone(), instance, command)
     };
     match turn::ask(engine, work).await {
         Ok(turned) if turned.changed => {

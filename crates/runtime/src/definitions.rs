@@ -1,7 +1,10 @@
 //! Compiled definitions, kept per version. A version never changes, so an entry never goes stale.
 
-use crate::api::{DefinitionRef, Refusal};
-use machine::{Program, TenantId, ir};
+use crate::{
+    api::{DefinitionRef, Refusal},
+    lanes::CallQueue,
+};
+use machine::{Program, TenantId, ir, language::Problem};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -112,4 +115,31 @@ fn load(ir: &[u8]) -> Result<Program, String> {
         ));
     }
     Program::new(workflow).map_err(|error| error.to_string())
+}
+
+/// The word of the warning.
+const NO_WORKER: &str = "no-worker";
+
+/// Warnings about workers that the definition calls and this node does not have.
+pub(crate) fn unserved(calls: &CallQueue, workflow: &ir::Workflow) -> Vec<Problem> {
+    let mut warnings: Vec<Problem> = Vec::new();
+    for step in &workflow.steps {
+        let ir::Kind::Call { call: ir::Call::Worker { name, .. } } = &step.kind else { continue };
+        if calls.worker(name).is_some() {
+            continue;
+        }
+        let message = format!("no worker named `{name}` is registered on this node");
+        if warnings.iter().any(|warning| warning.message == message) {
+            continue;
+        }
+        warnings.push(Problem {
+            line: 1,
+            column: 1,
+            pointer: step.reference.clone(),
+            code: NO_WORKER,
+            message,
+            hint: Some("calls wait until a node with that worker is there".to_owned()),
+        });
+    }
+    warnings
 }

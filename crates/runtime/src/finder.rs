@@ -177,16 +177,12 @@ fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, permit: Optio
     let Claimed { tenant, row } = claimed;
     let hold = Some(engine.held.hold(&tenant, row.key()));
     let work = Work {
-        tenant,
-        instance: row.instance,
-        command: Command::Timer { token: row.token },
         guards: vec![Write::ConsumeTimer { instance: row.instance, token: row.token }],
-        source: Source::Timer(Box::new(row)),
-        also: vec![],
-        reply: None,
         permit,
         hold,
+        ..Work::new(tenant, row.instance, Command::Timer { token: row.token })
     };
+    let work = Work { source: Source::Timer(Box::new(row)), ..work };
     slots::submit(engine, work);
 }
 
@@ -200,16 +196,12 @@ pub(crate) async fn deliver_signal(
     let command = read_envelope(&row.envelope);
     let hold = Some(engine.held.hold(&tenant, row.key()));
     let work = Work {
-        tenant,
-        instance: row.instance,
-        command: command.clone().unwrap_or(Command::Pause),
         guards: vec![Write::ConsumeSignal { id: row.id }],
-        source: Source::Signal(Box::new(row)),
-        also: vec![],
-        reply: None,
         permit,
         hold,
+        ..Work::new(tenant, row.instance, command.clone().unwrap_or(Command::Pause))
     };
+    let work = Work { source: Source::Signal(Box::new(row)), ..work };
     match command {
         Ok(_) => slots::submit(engine, work),
         Err(detail) => dead_letters::bury(engine, &work, Reason::Deserialization, &detail).await,

@@ -2,11 +2,11 @@
 
 use crate::{
     api::*,
-    dead_letters,
+    dead_letters, definitions,
     engine::Engine,
     hub::End,
-    refusal, starts, tasks_for_people,
-    turn::{self, Source, Work},
+    refusal, signals, starts, tasks_for_people,
+    turn::{self, Work},
 };
 use machine::{Command, Data, Fault, Program, TenantId, language, language::Format};
 use std::{sync::Arc, time::Duration};
@@ -74,14 +74,22 @@ impl Handle {
             problems: vec![],
         })?;
         let workflow = &program.ir;
+        let mut warnings = compiled.warnings;
+        warnings.extend(definitions::unserved(&self.engine.calls, workflow));
         let mut deployed = Deployed {
             namespace: workflow.namespace.clone(),
             name: workflow.name.clone(),
             version: workflow.version.clone(),
-            warnings: compiled.warnings,
+            warnings,
             created: true,
         };
         if dry_run {
+            let (namespace, name, version) = (&deployed.namespace, &deployed.name, &deployed.version);
+            let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
+            if there.map_err(refusal::of_store)?.is_some() {
+                self.same_as_deployed(tenant, &deployed, source).await?;
+                deployed.created = false;
+            }
             return Ok(deployed);
         }
         let row = DefinitionRow {
@@ -139,18 +147,23 @@ impl Handle {
         let view = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?;
         // A faulted instance may be run again, so it still takes signals.
         if view.row.ended_at.is_some() && view.row.status != "faulted" {
+            if let Some(id) = signal.id
+                && signals::is_sent(&self.engine, tenant, instance, &signal).await?
+            {
+                return Ok(id);
+            }
             return Err(Refusal::Conflict {
                 code: "instance-ended",
                 detail: format!("the instance is {}; it takes no more signals", view.row.status),
                 existing: None,
             });
         }
-        starts::signal(&self.engine, tenant, instance, signal).await
+        signals::signal(&self.engine, tenant, instance, signal).await
     }
 
     /// Keeps a signal for an instance that may not have started yet.
     pub async fn signal_early(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
-        starts::signal(&self.engine, tenant, instance, signal).await
+        signals::signal(&self.engine, tenant, instance, signal).await
     }
 
     /// Answers the instance's status word afterwards.
@@ -161,26 +174,29 @@ impl Handle {
         order: Order,
         actor: &str,
     ) -> Answer<String> {
+        self.order_at(tenant, instance, order, actor, None).await
+    }
+
+    /// The same, refused as stale if the instance is not at the version `expected`.
+    pub async fn order_at(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        order: Order,
+        actor: &str,
+        expected: Option<i64>,
+    ) -> Answer<String> {
         let (command, wanted) = match order {
             Order::Cancel => (Command::Cancel, "cancelled"),
             Order::Pause => (Command::Pause, "paused"),
             Order::Resume => (Command::Resume, "resumed"),
             Order::Retry => (Command::Retry, "retried"),
         };
-        tracing::info!(%tenant, %instance, actor, order = wanted, "order");
-        let work = Work {
-            tenant: tenant.clone(),
-            instance,
-            command,
-            source: Source::Direct,
-            guards: vec![],
-            also: vec![],
-            reply: None,
-            permit: None,
-            hold: None,
-        };
+        let work =
+            Work { actor: Some(actor.to_owned()), expected, ..Work::new(tenant.clone(), instance, command) };
         let turned = turn::ask(&self.engine, work).await?;
         if turned.changed || turned.status == wanted {
+            tracing::info!(%tenant, %instance, actor, order = wanted, "order");
             return Ok(turned.status.to_owned());
         }
         Err(Refusal::Conflict {
@@ -261,7 +277,7 @@ impl Handle {
     /// Puts the dead letter back where it came from; a second replay is `NotFound`.
     pub async fn replay_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
         tracing::info!(%tenant, dead_letter = %id, actor, "replay");
-        dead_letters::replay(&self.engine, tenant, id).await
+        dead_letters::replay(&self.engine, tenant, id, actor).await
     }
 
     pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {

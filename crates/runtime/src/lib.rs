@@ -27,6 +27,7 @@ mod patience;
 mod refusal;
 mod rows;
 pub mod sandbox;
+mod signals;
 mod slots;
 mod starts;
 mod tasks;

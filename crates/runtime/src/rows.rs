@@ -277,13 +277,14 @@ impl Change<'_> {
     fn instance_row(&self) -> InstanceRow {
         let state = &self.decision.state;
         let ir = &self.program.ir;
+        let parts = state.business.as_ref().filter(|business| !business.parts.is_empty());
         InstanceRow {
             id: self.subject.instance,
             namespace: ir.namespace.clone(),
             name: ir.name.clone(),
             version: ir.version.clone(),
             business_key: state.business.as_ref().map(|business| business.key.clone()),
-            business_parts: state.business.as_ref().map(|business| business.parts.to_bytes()),
+            business_parts: parts.map(|business| business.parts.to_bytes()),
             status: state.status_word().to_owned(),
             input: state.input.to_bytes(),
             output: state.output.as_ref().map(machine::Data::to_bytes),
@@ -346,20 +347,16 @@ impl Born {
         // A stop gives them back: an instance that yields again and again must not hold it up.
         let continues = if engine.is_stopping() { vec![] } else { self.continues };
         for (row, permit) in continues {
-            let token = continue_token(&row);
+            let (instance, token) = (row.instance, continue_token(&row));
             let hold = Some(engine.held.hold(tenant, row.key()));
             slots::submit(
                 engine,
                 turn::Work {
-                    tenant: tenant.clone(),
-                    instance: row.instance,
-                    command: Command::Continue { token },
                     guards: vec![Write::ConsumeSignal { id: row.id }],
-                    source: turn::Source::Signal(Box::new(row)),
-                    also: vec![],
-                    reply: None,
                     permit: Some(permit),
                     hold,
+                    source: turn::Source::Signal(Box::new(row)),
+                    ..turn::Work::new(tenant.clone(), instance, Command::Continue { token })
                 },
             );
         }

@@ -1,9 +1,8 @@
-//! Starts and signals: the commits that come from callers, each with its idempotency record.
+//! Starts: the commits that create instances, each with its idempotency record.
 
 use crate::{
-    api::{Refusal, Signal, Start, Started},
+    api::{Refusal, Start, Started},
     engine::Engine,
-    finder,
     hub::End,
     metrics::Metrics,
     patience::Patience,
@@ -12,15 +11,11 @@ use crate::{
     turn,
 };
 use machine::{
-    Command, Data, Program, Subject, TenantId, Time,
-    command::{ENVELOPE_MAX, RUNTIME_PROVIDER, SignalEnvelope, SignalType, Trace},
-    id,
-    state::BusinessReference,
+    Command, Data, Program, Subject, TenantId, Time, command::Trace, id, state::BusinessReference,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*, views::InstanceView};
-use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 /// What the idempotency records of starts are filed under.
@@ -73,7 +68,7 @@ async fn start_as(
     let subject = Subject { tenant: tenant.clone(), instance: id };
     let command = Command::Start {
         input: start.input,
-        business: start.business_key.map(|key| BusinessReference { key, parts: Data::object() }),
+        business: start.business_key.map(|key| BusinessReference { key, parts: parts(start.business_parts) }),
         trace: Trace { traceparent: start.traceparent, correlation_id: start.correlation_id },
     };
     let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
@@ -85,8 +80,12 @@ async fn start_as(
     begun.commit().await
 }
 
+fn parts(parts: Vec<(String, String)>) -> Data {
+    Data::map(parts.into_iter().map(|(name, value)| (name, Data::text(value))))
+}
+
 /// Does `work` to its end even if the caller goes away: what a commit leaves behind must reach its pump.
-async fn to_the_end<T: Send + 'static>(
+pub(crate) async fn to_the_end<T: Send + 'static>(
     engine: &Engine,
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -256,7 +255,8 @@ fn request_hash(start: &Start) -> Vec<u8> {
     let definition = &start.definition;
     let version = definition.version.as_deref().unwrap_or("");
     let business_key = start.business_key.as_deref().unwrap_or("");
-    for part in [&definition.namespace, &definition.name, version, business_key] {
+    let parts = start.business_parts.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    for part in [&definition.namespace, &definition.name, version, business_key].into_iter().chain(parts) {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
@@ -264,124 +264,4 @@ fn request_hash(start: &Start) -> Vec<u8> {
         hash.update(start.input.to_bytes());
     }
     hash.finalize().to_vec()
-}
-
-/// Makes the signal durable, then delivers it from memory.
-pub(crate) async fn signal(
-    engine: &Arc<Engine>,
-    tenant: &TenantId,
-    instance: Uuid,
-    signal: Signal,
-) -> Result<Uuid, Refusal> {
-    let now = engine.now();
-    let signal_id = signal.id.unwrap_or_else(|| engine.entropy.id(now));
-    let event = Data::map([
-        ("specversion".to_owned(), Data::text("1.0")),
-        ("id".to_owned(), Data::text(id::show(id::Kind::Signal, signal_id))),
-        ("source".to_owned(), Data::text("windlass/signals")),
-        ("type".to_owned(), Data::text(signal.name)),
-        ("time".to_owned(), Data::text(now.rfc3339())),
-        ("data".to_owned(), signal.data),
-    ]);
-    let envelope = SignalEnvelope {
-        signal_id,
-        workflow_instance_id: instance,
-        runtime_provider: RUNTIME_PROVIDER.to_owned(),
-        signal_type: SignalType::ExternalSignal,
-        expected_version: 0,
-        waiting_token: None,
-        occurred_at_utc: now.rfc3339(),
-        due_at_utc: None,
-        payload: Data::map([("event".to_owned(), event)]),
-        tenant_id: Some(tenant.to_string()),
-        trace_id: None,
-        correlation_id: None,
-    };
-    let envelope = rows::to_json(&envelope);
-    if envelope.len() > ENVELOPE_MAX {
-        return Err(Refusal::Invalid {
-            code: "signal-too-large",
-            detail: format!("the signal has {} bytes, more than the {ENVELOPE_MAX} allowed", envelope.len()),
-            problems: vec![],
-        });
-    }
-    if engine.committer.is_full() {
-        return Err(Refusal::Busy);
-    }
-    // Without room in memory the signal is backlog from the start.
-    let permit = engine.turns.clone().try_acquire_owned().ok();
-    let row = SignalRow {
-        id: row_id(instance, signal_id),
-        instance,
-        signal_type: "ExternalSignal".to_owned(),
-        envelope,
-        created_at: now,
-        visible_at: now,
-        attempt: 0,
-        owner: permit.is_some().then_some(engine.node),
-    };
-    let (owned, tenant) = (engine.clone(), tenant.clone());
-    to_the_end(engine, async move { commit_signal(&owned, &tenant, signal_id, row, permit).await }).await?;
-    Ok(signal_id)
-}
-
-/// The sender chooses the signal's id and may send it to many instances: each has a row of its own.
-fn row_id(instance: Uuid, signal: Uuid) -> Uuid {
-    let digest = Sha256::new().chain_update(instance.as_bytes()).chain_update(signal.as_bytes()).finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
-}
-
-async fn commit_signal(
-    engine: &Arc<Engine>,
-    tenant: &TenantId,
-    signal: Uuid,
-    row: SignalRow,
-    permit: Option<OwnedSemaphorePermit>,
-) -> Result<(), Refusal> {
-    let scope = format!("signal:{}", row.instance.simple());
-    let key = signal.simple().to_string();
-    let record = InboxRow {
-        scope: scope.clone(),
-        key: key.clone(),
-        request_hash: Vec::new(),
-        answer: Vec::new(),
-        created_at: row.created_at,
-    };
-    let writes = vec![Write::ClaimKey(record), Write::Signal(row.clone())];
-    let mut patience = Patience::new();
-    let mut unsure = false;
-    loop {
-        let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
-        match engine.committer.commit(commit).await {
-            Ok(Outcome::Committed) => break,
-            // The record in the way may be this node's own, from a try whose answer got lost: deliver it then.
-            Ok(Outcome::Conflict(_)) if unsure => break,
-            Ok(Outcome::Conflict(_)) => return Ok(()),
-            Ok(Outcome::Rejected(detail)) => {
-                return Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] });
-            }
-            Err(store::Error::Unknown(_)) => {
-                unsure = true;
-                match engine.store.inbox(tenant, &scope, &key).await {
-                    Ok(Some(_)) => break,
-                    Ok(None) => {}
-                    Err(error) => {
-                        if !patience.wait(engine).await {
-                            return Err(refusal::of_store(error));
-                        }
-                    }
-                }
-            }
-            Err(error) => return Err(refusal::of_store(error)),
-        }
-    }
-    match permit {
-        Some(permit) => {
-            finder::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
-        }
-        None => engine.wake.at(row.visible_at),
-    }
-    Ok(())
 }

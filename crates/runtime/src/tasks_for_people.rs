@@ -4,7 +4,7 @@ use crate::{
     api::{Refusal, TaskAct},
     engine::Engine,
     refusal, rows,
-    turn::{self, Source, Work},
+    turn::{self, Work},
 };
 use machine::{Command, TenantId};
 use std::sync::Arc;
@@ -157,16 +157,11 @@ async fn complete(
     result: machine::Data,
     actor: &str,
 ) -> Result<bool, Refusal> {
+    let command = Command::TaskDone { token: before.token, result };
     let work = Work {
-        tenant: tenant.clone(),
-        instance: before.instance,
-        command: Command::TaskDone { token: before.token, result },
-        source: Source::Direct,
         guards: vec![guard(before, after)],
         also: vec![event(after, "completed", actor)],
-        reply: None,
-        permit: None,
-        hold: None,
+        ..Work::new(tenant.clone(), before.instance, command)
     };
     match turn::ask(engine, work).await {
         Ok(turned) if turned.changed => Ok(true),

@@ -12,7 +12,9 @@ use crate::{
     slots::{self, Cached},
 };
 use futures_util::FutureExt;
-use machine::{Answer, Command, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot};
+use machine::{
+    Answer, Command, Data, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot,
+};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -38,9 +40,30 @@ pub(crate) struct Work {
     /// Held (never read) while the row that caused the work is in memory.
     #[allow(dead_code)]
     pub(crate) hold: Option<Hold>,
+    /// Who asked for it, for history.
+    pub(crate) actor: Option<String>,
+    /// The version the caller has seen: at any other the work is refused as stale.
+    pub(crate) expected: Option<i64>,
 }
 
 impl Work {
+    /// Work that a caller asks for, without guards.
+    pub(crate) fn new(tenant: TenantId, instance: Uuid, command: Command) -> Work {
+        Work {
+            tenant,
+            instance,
+            command,
+            source: Source::Direct,
+            guards: vec![],
+            also: vec![],
+            reply: None,
+            permit: None,
+            hold: None,
+            actor: None,
+            expected: None,
+        }
+    }
+
     /// The id of the signal that says it, if a signal does.
     fn signal_id(&self) -> Option<Uuid> {
         match (&self.command, &self.source) {
@@ -179,13 +202,21 @@ async fn attempt(
         Some(cached) => (cached, true),
         None => (load(engine, work).await?, false),
     };
+    if let Some(expected) = work.expected.filter(|expected| *expected != current.version) {
+        tracing::debug!(expected, found = current.version, "stale");
+        let stale = Trouble::Refused(Refusal::Stale { current: current.version });
+        return Err(if remembered { Trouble::Lost } else { stale });
+    }
     let subject = Subject { tenant: work.tenant.clone(), instance: work.instance };
     let now = engine.now();
     let decision = decide_fully(engine, &current, &subject, &work.command, now).await?;
-    let Some(decision) = decision else {
+    let Some(mut decision) = decision else {
         // Another node may have moved the instance since: only the stored state can say "nothing to do".
         return if remembered { Err(Trouble::Lost) } else { consume_only(engine, work, current).await };
     };
+    if let Some(actor) = &work.actor {
+        say_who(&mut decision, actor);
+    }
     let version = current.version + 1;
     let mut commit =
         Commit { tenant: work.tenant.clone(), writes: Vec::with_capacity(work.guards.len() + 6) };
@@ -219,6 +250,18 @@ async fn attempt(
     let kept = Cached { version, state: Arc::new(state), program: current.program };
     born.dispatch(engine, &subject);
     Ok((turned, Some(kept)))
+}
+
+/// What somebody ordered is in history with who did.
+fn say_who(decision: &mut Decision, actor: &str) {
+    let ordered = |event: &&mut machine::command::Event| {
+        event.kind == "dead-letter.replayed" || event.kind.starts_with("workflow.")
+    };
+    if let Some(event) = decision.events.iter_mut().find(ordered) {
+        let mut detail = event.detail.take().and_then(|detail| detail.entries()).unwrap_or_default();
+        detail.push(("by".to_owned(), Data::text(actor)));
+        event.detail = Some(Data::map(detail));
+    }
 }
 
 /// Tells others what the commit changed.

@@ -102,7 +102,7 @@ pub(crate) async fn start(
 }
 
 fn read_item(item: &Data, index: usize, request_key: Option<&str>) -> Result<Start, Problem> {
-    let known = ["definition", "input", "key", "idempotency_key"];
+    let known = ["definition", "input", "key", "parts", "idempotency_key"];
     let fields = Fields::new(item, &format!("/items/{index}"), &known)?;
     let mut start = starts::read_start(&fields)?;
     let own_key = fields.text("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX)?;

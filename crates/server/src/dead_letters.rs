@@ -24,6 +24,8 @@ pub(crate) struct DeadLetter {
     /// deserialization, definition-missing, snapshot-inconsistent or retries-exhausted.
     reason: String,
     detail: String,
+    /// The worker (or `http`) a given-up call was for.
+    worker: Option<String>,
     instance: Option<String>,
     attempts: u32,
     /// The node that gave up.
@@ -54,6 +56,7 @@ const REASONS: &[&str] =
     get, path = "/api/v1/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(
         ("reason" = Option<String>, Query), ("source" = Option<String>, Query),
+        ("worker" = Option<String>, Query, description = "only calls to this worker, or `http`"),
         ("instance" = Option<String>, Query, description = "only those of this instance"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
         ("cursor" = Option<String>, Query, description = "`next` of the page before"),
@@ -65,13 +68,14 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let parameters = Parameters::read(&uri, &["reason", "source", "instance", "limit", "cursor"])?;
+    let parameters = Parameters::read(&uri, &["reason", "source", "worker", "instance", "limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "dead-letters");
     let filter = DeadLetterFilter {
         reason: one(&parameters, "reason", REASONS)?,
         source: one(&parameters, "source", SOURCES)?,
         instance: parameters.id("instance", Kind::Instance)?,
+        worker: parameters.owned("worker"),
     };
     let page = store::views::Page { after: cursors.read_id(&parameters)?, limit: page::rows_for(limit) };
     let mut rows = app.store().dead_letters(&caller.tenant, &filter, &page).await?;
@@ -160,9 +164,15 @@ fn letter_of(row: &DeadLetterRow) -> DeadLetter {
         source: row.source.clone(),
         reason: row.reason.clone(),
         detail: row.detail.clone(),
+        worker: worker_of(row),
         instance: row.instance.map(|instance| id::show(Kind::Instance, instance)),
         attempts: row.attempts,
         last_node: id::show(Kind::Node, row.last_node),
         failed_at: wire::time(row.failed_at),
     }
+}
+
+fn worker_of(row: &DeadLetterRow) -> Option<String> {
+    let origin: serde_json::Value = serde_json::from_slice(&row.origin).ok()?;
+    origin["name"].as_str().filter(|_| row.source == "call").map(str::to_owned)
 }

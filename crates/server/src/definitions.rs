@@ -295,12 +295,12 @@ pub(crate) fn reference(fields: &crate::body::Fields) -> Result<runtime::api::De
     let definition = fields.object("definition", &["namespace", "name", "version"])?;
     let label = |key: &str| {
         let text = definition.required_text(key, NAME_BYTES_MAX)?;
-        match machine::id::is_dns_label(&text) {
+        match machine::language::is_label(&text) {
             true => Ok(text),
             false => Err(Problem::at(
                 code::INVALID_VALUE,
                 definition.place(key),
-                "this must be a name of a-z, 0-9 and '-', as in the document",
+                "this must be a name of letters, digits and '-', as in the document",
             )),
         }
     };

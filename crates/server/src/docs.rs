@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use utoipa::{
     Modify, OpenApi,
     openapi::{
-        self, Content, Ref, RefOr, ResponseBuilder,
+        self, Content, Ref, RefOr, ResponseBuilder, Schema,
         extensions::ExtensionsBuilder,
         path::{Operation, PathItem},
         security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
@@ -73,6 +73,10 @@ pub(crate) fn operations(item: &mut PathItem) -> Vec<(&'static str, &mut Operati
 
 /// Completes the document with what holds for all operations: what the route table demands, and how they fail.
 pub(crate) fn complete(document: &mut openapi::OpenApi) {
+    let schemas = document.components.iter_mut().flat_map(|components| components.schemas.values_mut());
+    for schema in schemas {
+        say_null_once(schema);
+    }
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let Entry::Found(access) = find(method, path) else { continue };
@@ -83,6 +87,22 @@ pub(crate) fn complete(document: &mut openapi::OpenApi) {
             operation.security = Some(if is_public { vec![] } else { vec![key] });
             describe_problems(operation);
         }
+    }
+}
+
+/// Any JSON value may be null already: a member "null or any value" would match null twice.
+fn say_null_once(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => object.properties.values_mut().for_each(say_null_once),
+        RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(say_null_once),
+        RefOr::T(Schema::OneOf(either)) => {
+            let any = Ref::from_schema_name("Stored");
+            let is_any = |item: &&RefOr<Schema>| matches!(item, RefOr::Ref(found) if found.ref_location == any.ref_location);
+            if let Some(found) = either.items.iter().find(is_any).cloned() {
+                *schema = found;
+            }
+        }
+        _ => {}
     }
 }
 

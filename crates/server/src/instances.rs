@@ -6,6 +6,7 @@ use crate::{
     page::{self, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
+    starts::is_part_name,
     wire::{self, Stored},
 };
 use axum::{
@@ -41,6 +42,9 @@ pub(crate) struct Instance {
     status: String,
     /// Business key.
     key: Option<String>,
+    /// What the business key is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Stored>,
     /// What it waits for, if it does.
     waiting: Option<Waiting>,
     /// Raised by every change; also the ETag.
@@ -72,13 +76,41 @@ pub(crate) struct InstanceDetail {
     context: Option<Stored>,
     /// Where it stands, as the engine notes it.
     pointer: Option<Stored>,
+    /// Calls that have not been answered yet, at most 20.
+    calls: Vec<OpenCall>,
     traceparent: Option<String>,
     correlation_id: Option<String>,
 }
 
+/// A step that was handed to a worker or endpoint and not answered yet.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OpenCall {
+    step: String,
+    /// Name of the worker, or `http`.
+    target: String,
+    /// The attempt under way or to come, from 1.
+    attempt: u32,
+    /// When that attempt may begin.
+    due_at: String,
+    /// Why the attempt before failed, or why none was made.
+    last_error: Option<String>,
+}
+
+fn open_call(row: store::rows::CallRow) -> OpenCall {
+    let call = serde_json::from_slice::<machine::command::Call>(&row.envelope);
+    OpenCall {
+        step: call.map(|call| call.step).unwrap_or_default(),
+        target: row.target,
+        attempt: row.attempt,
+        due_at: wire::time(row.visible_at),
+        last_error: row.last_error.map(|text| String::from_utf8_lossy(&text).into_owned()),
+    }
+}
+
 const STATUSES: &[&str] =
     &["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled", "suspended"];
-const FILTERS: &[&str] = &["status", "namespace", "name", "version", "key", "from", "to", "limit", "cursor"];
+const FILTERS: &[&str] =
+    &["status", "namespace", "name", "version", "key", "parts", "from", "to", "limit", "cursor"];
 
 /// Lists instances, newest first.
 #[utoipa::path(
@@ -89,6 +121,8 @@ const FILTERS: &[&str] = &["status", "namespace", "name", "version", "key", "fro
         ("namespace" = Option<String>, Query), ("name" = Option<String>, Query),
         ("version" = Option<String>, Query),
         ("key" = Option<String>, Query, description = "business key"),
+        ("parts" = Option<String>, Query,
+            description = "parts of the business key as name:value, comma-separated; all must be equal"),
         ("from" = Option<String>, Query, description = "created at or after this time"),
         ("to" = Option<String>, Query, description = "created before this time"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
@@ -112,6 +146,7 @@ pub(crate) async fn list(
         name: parameters.owned("name"),
         version: parameters.owned("version"),
         business_key: parameters.owned("key"),
+        business_parts: parts(&parameters)?,
         created_from: parameters.time("from")?,
         created_to: parameters.time("to")?,
     };
@@ -126,6 +161,15 @@ pub(crate) async fn list(
     let (views, next) = scan(&app, &caller, &filter, after, limit, keep).await?;
     let next = next.map(|id| cursors.write(id.as_bytes()));
     Ok(Json(Page { items: views.into_iter().map(|view| instance_of(&view)).collect(), next }))
+}
+
+/// `region:eu,customer:42`: each part of the business key that must be equal.
+fn parts(parameters: &Parameters) -> Result<Vec<(String, String)>, Problem> {
+    let part = |text: String| match text.split_once(':') {
+        Some((name, value)) if is_part_name(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(query::invalid("parts", "this must be name:value, several separated by commas")),
+    };
+    parameters.list("parts").into_iter().map(part).collect()
 }
 
 fn is_suspended(view: &InstanceView) -> bool {
@@ -185,8 +229,11 @@ pub(crate) async fn read(
     headers: HeaderMap,
     Named(text): Named<String>,
 ) -> Result<Response, Problem> {
+    const CALLS_MAX: usize = 20;
     let view = find(&app, &caller, &text).await?;
+    let calls = app.store().calls(&caller.tenant, view.row.id, CALLS_MAX).await?;
     let body = InstanceDetail {
+        calls: calls.into_iter().map(open_call).collect(),
         instance: instance_of(&view),
         input: Stored::of(&view.row.input),
         output: view.row.output.as_deref().map(Stored::of),
@@ -234,6 +281,7 @@ fn instance_of(view: &InstanceView) -> Instance {
         },
         status: row.status.clone(),
         key: row.business_key.clone(),
+        parts: row.business_parts.as_deref().map(Stored::of),
         waiting,
         version: view.state_version,
         created_at: wire::time(row.created_at),

@@ -4,7 +4,7 @@ use crate::{
     app::{App, detached},
     auth::Caller,
     body::{self, Nothing},
-    code,
+    code, etag,
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters},
     wire::{Status, Stored},
@@ -91,83 +91,109 @@ fn signal_id(headers: &HeaderMap, caller: &Caller, instance: Uuid) -> Result<Opt
 /// Ends the instance; what it waits for is dropped.
 #[utoipa::path(
     post, path = "/api/v1/instances/{id}/cancel", tag = "instances", operation_id = "cancel_instance",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "only if the instance is at the version of this ETag"),
+    ),
     responses(
         (status = 200, description = "the status afterwards", body = Status),
         (status = 404, description = "no such instance", body = ProblemBody),
         (status = 409, description = "its state does not allow this", body = ProblemBody),
+        (status = 412, description = "the instance has changed", body = ProblemBody),
     )
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     Named(text): Named<String>,
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
-    order(app, caller, text, Order::Cancel).await
+    order(app, caller, &headers, text, Order::Cancel).await
 }
 
 /// Holds the instance: nothing new begins until it is resumed.
 #[utoipa::path(
     post, path = "/api/v1/instances/{id}/pause", tag = "instances", operation_id = "pause_instance",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "only if the instance is at the version of this ETag"),
+    ),
     responses(
         (status = 200, description = "the status afterwards", body = Status),
         (status = 404, description = "no such instance", body = ProblemBody),
         (status = 409, description = "its state does not allow this", body = ProblemBody),
+        (status = 412, description = "the instance has changed", body = ProblemBody),
     )
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     Named(text): Named<String>,
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
-    order(app, caller, text, Order::Pause).await
+    order(app, caller, &headers, text, Order::Pause).await
 }
 
 /// Lets a paused instance go on.
 #[utoipa::path(
     post, path = "/api/v1/instances/{id}/resume", tag = "instances", operation_id = "resume_instance",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "only if the instance is at the version of this ETag"),
+    ),
     responses(
         (status = 200, description = "the status afterwards", body = Status),
         (status = 404, description = "no such instance", body = ProblemBody),
         (status = 409, description = "its state does not allow this", body = ProblemBody),
+        (status = 412, description = "the instance has changed", body = ProblemBody),
     )
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     Named(text): Named<String>,
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
-    order(app, caller, text, Order::Resume).await
+    order(app, caller, &headers, text, Order::Resume).await
 }
 
 /// Does the faulted step of an instance again.
 #[utoipa::path(
     post, path = "/api/v1/instances/{id}/retry", tag = "instances", operation_id = "retry_instance",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "only if the instance is at the version of this ETag"),
+    ),
     responses(
         (status = 200, description = "the status afterwards", body = Status),
         (status = 404, description = "no such instance", body = ProblemBody),
         (status = 409, description = "its state does not allow this", body = ProblemBody),
+        (status = 412, description = "the instance has changed", body = ProblemBody),
     )
 )]
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
+    headers: HeaderMap,
     Named(text): Named<String>,
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
-    order(app, caller, text, Order::Retry).await
+    order(app, caller, &headers, text, Order::Retry).await
 }
 
-async fn order(app: App, caller: Caller, text: String, order: Order) -> Result<Json<Status>, Problem> {
+async fn order(
+    app: App,
+    caller: Caller,
+    headers: &HeaderMap,
+    text: String,
+    order: Order,
+) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::Instance, &text)?;
-    let status =
-        detached(async move { Ok(app.handle.order(&caller.tenant, id, order, &caller.actor).await?) })
-            .await?;
-    Ok(Json(Status { status }))
+    let expected = etag::if_match(headers)?;
+    let asked =
+        async move { Ok(app.handle.order_at(&caller.tenant, id, order, &caller.actor, expected).await?) };
+    Ok(Json(Status { status: detached(asked).await? }))
 }

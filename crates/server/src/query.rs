@@ -81,10 +81,11 @@ impl Parameters {
         }
     }
 
+    /// A flag may stand alone: `?dry_run` is `?dry_run=true`.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
-        match self.text(name) {
+        match self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()) {
             None | Some("false") => Ok(false),
-            Some("true") => Ok(true),
+            Some("" | "true") => Ok(true),
             Some(_) => Err(invalid(name, "this must be true or false")),
         }
     }

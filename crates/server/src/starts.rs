@@ -4,7 +4,7 @@ use crate::{
     app::{App, detached},
     auth::Caller,
     body::{self, Fields},
-    definitions,
+    code, definitions,
     instances::DefinitionRef,
     problem::{Problem, ProblemBody},
     query::{self, NoParameters},
@@ -41,6 +41,8 @@ pub(crate) struct StartRequest {
     /// Business key: at most one open instance of the tenant holds it.
     #[schema(max_length = 255)]
     key: Option<String>,
+    /// What the business key is made of, by name; instances can be listed by each part.
+    parts: Option<std::collections::BTreeMap<String, String>>,
 }
 
 /// A started instance.
@@ -69,7 +71,7 @@ pub(crate) async fn start(
     headers: HeaderMap,
     body: body::Json,
 ) -> Result<Response, Problem> {
-    let mut start = read_start(&body.fields(&["definition", "input", "key"])?)?;
+    let mut start = read_start(&body.fields(START_KEYS)?)?;
     start.idempotency_key = query::idempotency_key(&headers)?;
     trace(&mut start, &headers)?;
     let started = detached(async move { Ok(app.handle.start(&caller.tenant, start).await?) }).await?;
@@ -87,12 +89,47 @@ pub(crate) fn read_start(fields: &Fields) -> Result<Start, Problem> {
     Ok(Start {
         definition: definitions::reference(fields)?,
         input: fields.value("input").unwrap_or(Data::NULL),
+        business_parts: parts(fields)?,
         business_key: fields.text("key", KEY_BYTES_MAX)?,
         idempotency_key: None,
         traceparent: None,
         correlation_id: None,
         id: None,
     })
+}
+
+/// The members of the object that asks for a start.
+pub(crate) const START_KEYS: &[&str] = &["definition", "input", "key", "parts"];
+
+/// The parts of the business key, each a short text.
+fn parts(fields: &Fields) -> Result<Vec<(String, String)>, Problem> {
+    const PARTS_MAX: usize = 16;
+    const PART_BYTES_MAX: usize = 255;
+    let Some(value) = fields.value("parts") else { return Ok(vec![]) };
+    let place = fields.place("parts");
+    let refused = |detail: &str| Problem::at(code::INVALID_VALUE, place.clone(), detail.to_owned());
+    let entries = value.entries().ok_or_else(|| refused("this must be an object of texts"))?;
+    if fields.value("key").is_none() {
+        return Err(refused("parts belong to a business key: give `key` too"));
+    }
+    if entries.len() > PARTS_MAX {
+        return Err(refused("a business key has at most 16 parts"));
+    }
+    let part = |(name, value): (String, Data)| match value.as_str() {
+        Some(text) if is_part_name(&name) && (1..=PART_BYTES_MAX).contains(&text.len()) => {
+            Ok((name, text.to_owned()))
+        }
+        _ => {
+            Err(refused("each part is a text of 1 to 255 bytes under a name of letters, digits, `_` and `-`"))
+        }
+    };
+    entries.into_iter().map(part).collect()
+}
+
+/// Names of parts stand in addresses and in paths into JSON.
+pub(crate) fn is_part_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(plain)
 }
 
 /// Notes whom the start belongs to, as the caller's tracing sees it.

@@ -126,6 +126,8 @@ pub trait Store: Send + Sync + 'static {
         namespace: &str,
         name: &str,
     ) -> Result<Vec<DefinitionSummary>>;
+    /// The calls of one instance that are not answered yet, oldest first.
+    async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>>;
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>>;
     async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>>;
     async fn dead_letters(

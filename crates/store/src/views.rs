@@ -30,6 +30,8 @@ pub struct InstanceFilter {
     pub name: Option<String>,
     pub version: Option<String>,
     pub business_key: Option<String>,
+    /// Parts of the business key, all of which must be equal.
+    pub business_parts: Vec<(String, String)>,
     pub created_from: Option<Time>,
     /// Exclusive.
     pub created_to: Option<Time>,
@@ -72,6 +74,8 @@ pub struct DeadLetterFilter {
     pub reason: Option<String>,
     pub source: Option<String>,
     pub instance: Option<Uuid>,
+    /// Only calls to this worker (or `http`).
+    pub worker: Option<String>,
 }
 
 /// An instance with what its snapshot says about now.

@@ -73,6 +73,7 @@ fn first(example: &Example) -> Result<Start, Failure> {
         },
         input,
         business_key: None,
+        business_parts: vec![],
         idempotency_key: Some(format!("demo-first-{}", example.name)),
         traceparent: None,
         correlation_id: None,

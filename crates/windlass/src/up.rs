@@ -94,7 +94,9 @@ async fn key(handle: &Handle, tenant: &TenantId, folder: Option<&Path>) -> Resul
             return Ok(kept);
         }
     }
-    let made = handle.create_key(tenant, "demo", &["admin".to_owned()]).await;
+    let made = handle
+        .create_key(tenant, "demo", &["admin".to_owned(), "platform".to_owned(), "monitor".to_owned()])
+        .await;
     let made = made.map_err(|refusal| Failure::failed(format!("no key: {refusal}")))?;
     let key = format!("wlk_{}_{}", made.id, made.secret);
     if let Some(path) = path {

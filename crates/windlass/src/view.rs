@@ -130,9 +130,13 @@ fn table(out: &Out, rows: &[Value], columns: &[Column]) -> Result<(), Failure> {
         return Ok(());
     }
     let has_value = |column: &&Column| rows.iter().any(|row| !member(column.path, row).is_empty());
-    let columns: Vec<&Column> = columns.iter().filter(has_value).collect();
+    let mut columns: Vec<&Column> = columns.iter().filter(has_value).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    match table.width() {
+        Some(width) => leave_out(&mut columns, usize::from(width), |column| least_width(out, column, rows)),
+        None => drop(table.set_content_arrangement(ContentArrangement::Disabled)),
+    }
     table.set_truncation_indicator("…");
     let mut header = Row::from(columns.iter().map(|column| {
         let cell = Cell::new(column.title.to_uppercase());
@@ -158,6 +162,27 @@ fn table(out: &Out, rows: &[Value], columns: &[Column]) -> Result<(), Failure> {
     }
     let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     out.line(&text.join("\n"))
+}
+
+/// A text may be cut to this many characters before a column is left out.
+const TEXT_MIN: usize = 28;
+
+/// What a column needs to be worth its place.
+fn least_width(out: &Out, column: &Column, rows: &[Value]) -> usize {
+    let longest = rows.iter().map(|row| text(out, column, row).chars().count()).max().unwrap_or(0);
+    let needed = match column.kind {
+        Kind::Plain if column.title != "id" => longest.min(TEXT_MIN),
+        _ => longest,
+    };
+    needed.max(column.title.len())
+}
+
+/// Leaves out the last columns where there is no room for all; `-o json` has everything.
+fn leave_out(columns: &mut Vec<&Column>, width: usize, least: impl Fn(&Column) -> usize) {
+    const GAP: usize = 2;
+    while columns.len() > 2 && columns.iter().map(|column| least(column) + GAP).sum::<usize>() > width {
+        columns.pop();
+    }
 }
 
 fn tab_separated(out: &Out, rows: &[Value], columns: &[Column]) -> Result<(), Failure> {
@@ -272,6 +297,18 @@ mod tests {
     fn ids_of_everything() {
         assert_eq!(id_of(&json!({"id": "ins_1"})), "ins_1");
         assert_eq!(id_of(&json!({"namespace": "a", "name": "b", "version": "1.0.0"})), "a/b@1.0.0");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_fewer_columns_rather_than_stumps() {
+        let all = [plain("id", "id"), state("status", "s"), plain("title", "t"), time("since", "c")];
+        let widths = |column: &Column| if column.title == "id" { 36 } else { 12 };
+        let kept = |width| {
+            let mut columns: Vec<&Column> = all.iter().collect();
+            leave_out(&mut columns, width, widths);
+            columns.len()
+        };
+        assert_eq!([kept(200), kept(70), kept(66), kept(20)], [4, 3, 3, 2]);
     }
 
     #[test]

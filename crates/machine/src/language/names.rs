@@ -1,7 +1,7 @@
 //! Names as the language spells them: labels, versions, variables, and the nearest known word for a typo.
 
 /// True for what the upstream schema demands of namespaces and names: a DNS label in either case.
-pub(crate) fn is_label(text: &str) -> bool {
+pub fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     bytes.len() <= 63

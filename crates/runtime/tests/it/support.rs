@@ -255,6 +255,7 @@ pub(crate) fn start_of(name: &str, input: Value) -> Start {
         },
         input: Data::from_json(input),
         business_key: None,
+        business_parts: vec![],
         idempotency_key: None,
         traceparent: None,
         correlation_id: None,

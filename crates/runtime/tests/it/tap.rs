@@ -238,6 +238,9 @@ impl Store for Tap {
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
         pass!(self.tasks(tenant, filter, page))
     }
+    async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>> {
+        pass!(self.calls(tenant, instance, limit))
+    }
     async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
         pass!(self.task_events(tenant, task))
     }

@@ -52,6 +52,7 @@ impl World {
                 },
                 input: Data::map([("client".to_owned(), Data::int(client as i64))]),
                 business_key: None,
+                business_parts: vec![],
                 idempotency_key: Some(key.clone()),
                 traceparent: None,
                 correlation_id: None,

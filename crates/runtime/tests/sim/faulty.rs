@@ -201,6 +201,9 @@ impl Store for Faulty {
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
         self.inner.tasks(tenant, filter, page).await
     }
+    async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>> {
+        self.inner.calls(tenant, instance, limit).await
+    }
     async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
         self.inner.task_events(tenant, task).await
     }

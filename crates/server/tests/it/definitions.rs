@@ -95,3 +95,28 @@ async fn the_list_shows_each_name_once_and_pages() {
     world.get("/api/v1/definitions/test/none/versions").await.problem(404, "not-found");
     world.get("/api/v1/definitions/test/a/versions/9.9.9").await.problem(404, "not-found");
 }
+
+#[tokio::test]
+async fn a_flag_may_stand_alone_and_a_dry_run_says_what_deploying_would() {
+    let world = World::new().await;
+    let text = |x: u8| crate::harness::document("dry", "1.0.0", &format!("  - a:\n      set: {{ x: {x} }}"));
+    for query in ["dry_run", "dry_run=", "dry_run=true"] {
+        world.raw(&format!("/api/v1/definitions?{query}"), "application/yaml", text(1)).await.ok(200);
+        world.get("/api/v1/definitions/test/dry").await.problem(404, "not-found");
+    }
+    world.raw("/api/v1/definitions?dry_run=false", "application/yaml", text(1)).await.ok(201);
+    world.raw("/api/v1/definitions?dry_run", "application/yaml", text(1)).await.ok(200);
+    world
+        .raw("/api/v1/definitions?dry_run", "application/yaml", text(2))
+        .await
+        .problem(409, "version-exists");
+}
+
+#[tokio::test]
+async fn names_in_upper_case_can_be_started() {
+    let world = World::new().await;
+    let text = "document: { dsl: '1.0.3', namespace: BAD, name: Xy, version: '1.0.0' }\ndo: [ { a: { set: { x: 1 } } } ]";
+    world.raw("/api/v1/definitions", "application/yaml", text).await.ok(201);
+    let start = serde_json::json!({"definition": {"namespace": "BAD", "name": "Xy", "version": "1.0.0"}});
+    world.post("/api/v1/instances", start).await.ok(201);
+}

@@ -248,3 +248,80 @@ async fn tracing_headers_are_kept() {
         assert_eq!((&body["traceparent"], &body["correlation_id"]), (&kept, &json!("c-1")), "{given:?}");
     }
 }
+
+#[tokio::test]
+async fn an_order_with_a_stale_tag_changes_nothing() {
+    let world = World::new().await;
+    world.deploy("sleep", SLEEP).await;
+    let id = world.start("sleep", json!({})).await;
+    let path = format!("/api/v1/instances/{id}");
+    let order = async |tag: &str, order: &str| {
+        let request = world.request("POST", &format!("{path}/{order}")).header("if-match", tag);
+        world.send(request.body(Body::empty()).unwrap()).await
+    };
+    for word in ["pause", "resume", "retry", "cancel"] {
+        order("\"99\"", word).await.problem(412, "stale");
+    }
+    let seen = world.get(&path).await;
+    assert_eq!(seen.ok(200)["status"], "waiting", "nothing changed");
+    let tag = seen.header("etag").to_owned();
+    assert_eq!(order(&tag, "pause").await.ok(200)["status"], "paused");
+    order(&tag, "resume").await.problem(412, "stale");
+    assert_eq!(order("*", "cancel").await.ok(200)["status"], "cancelled");
+    let history = world.get(&format!("{path}/history")).await.ok(200);
+    let ended = history["items"].as_array().unwrap().iter().find(|item| item["kind"] == "workflow.cancelled");
+    assert!(ended.unwrap()["detail"]["by"].is_string(), "history says who: {history}");
+}
+
+#[tokio::test]
+async fn another_signal_under_the_same_key_is_refused_and_the_same_one_is_answered_again() {
+    let world = World::new().await;
+    world.deploy("listen", LISTEN).await;
+    let id = world.start("listen", json!({})).await;
+    let path = |name: &str| format!("/api/v1/instances/{id}/signals/{name}");
+    let key = [("idempotency-key", "k")];
+    let first = world.post_with(&path("unused"), &key, json!(1)).await.ok(202);
+    world.post_with(&path("other"), &key, json!(1)).await.problem(422, "idempotency-key-reused");
+    world.post_with(&path("unused"), &key, json!(2)).await.problem(422, "idempotency-key-reused");
+    world.act(&format!("/api/v1/instances/{id}/cancel")).await.ok(200);
+    assert_eq!(world.post_with(&path("unused"), &key, json!(1)).await.ok(202), first);
+    world.post_with(&path("unused"), &key, json!(2)).await.problem(422, "idempotency-key-reused");
+    world.post(&path("unused"), json!(1)).await.problem(409, "instance-ended");
+}
+
+#[tokio::test]
+async fn instances_are_found_by_the_parts_of_their_key() {
+    let world = World::new().await;
+    world.deploy("sleep", SLEEP).await;
+    let start = |key: &str, parts: Value| json!({"definition": {"namespace": "test", "name": "sleep", "version": "1.0.0"}, "key": key, "parts": parts});
+    let eu = world.post("/api/v1/instances", start("eu-1", json!({"region": "eu", "n": "1"}))).await.ok(201);
+    world.post("/api/v1/instances", start("us-1", json!({"region": "us", "n": "1"}))).await.ok(201);
+    world.post("/api/v1/instances", start("none", json!({}))).await.ok(201);
+    let found = async |parts: &str| world.get(&format!("/api/v1/instances?parts={parts}")).await.ok(200);
+    let one = found("region:eu,n:1").await;
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
+    assert_eq!((&one["items"][0]["id"], &one["items"][0]["parts"]["region"]), (&eu["id"], &json!("eu")));
+    assert_eq!(found("n:1").await["items"].as_array().unwrap().len(), 2);
+    assert_eq!(found("region:mars").await["items"], json!([]));
+    world.get("/api/v1/instances?parts=region").await.problem(400, "invalid-parameter");
+    for parts in [json!({"a b": "x"}), json!({"a": 1}), json!({"a": ""}), json!([])] {
+        world.post("/api/v1/instances", start("k", parts)).await.problem(400, "invalid-value");
+    }
+}
+
+#[tokio::test]
+async fn a_call_nobody_serves_is_seen_at_deploy_and_on_the_instance() {
+    let world = World::new().await;
+    let deployed = world.deploy("lonely", "  - ask:\n      call: nobody:1.0.0@default").await.ok(201);
+    assert_eq!(deployed["warnings"][0]["code"], "no-worker", "{deployed}");
+    let id = world.start("lonely", json!({})).await;
+    let calls = loop {
+        let shown = world.get(&format!("/api/v1/instances/{id}")).await.ok(200);
+        if shown["calls"][0]["last_error"].is_string() {
+            break shown["calls"].clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((&calls[0]["step"], &calls[0]["target"]), (&json!("/do/0/ask"), &json!("nobody")));
+    assert!(calls[0]["last_error"].as_str().unwrap().contains("no worker named"), "{calls}");
+}

@@ -5,7 +5,7 @@ use super::{
     core::Core,
     error::error,
     node,
-    read::{id, tenant, time, token},
+    read::{Read, id, tenant, time, token},
     write::int,
 };
 use crate::{port::Result, rows::*};
@@ -24,6 +24,9 @@ pub(super) const CALLS: &str =
     "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
     FROM calls WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1
     ORDER BY visible_at, instance, token LIMIT ?2";
+const CALLS_OF: &str =
+    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    FROM calls WHERE tenant = ?1 AND instance = ?2 ORDER BY token LIMIT ?3";
 /// Tenants with calls in the backlog and the time of the oldest, one step along the index each.
 pub(super) const TENANTS: &str = "WITH RECURSIVE backlog(tenant) AS (
         SELECT min(tenant) FROM calls WHERE owner IS NULL
@@ -154,6 +157,15 @@ fn signal(row: &Row<'_>) -> rusqlite::Result<Claimed<SignalRow>> {
             owner: None,
         },
     })
+}
+
+impl Read<'_> {
+    /// The calls of one instance, oldest first.
+    pub fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>> {
+        let limit = limit.min(CLAIM_MAX) as i64;
+        let calls = self.many(CALLS_OF, params![tenant.as_str(), instance.as_bytes(), limit], call)?;
+        Ok(calls.into_iter().map(|claimed| claimed.row).collect())
+    }
 }
 
 fn call(row: &Row<'_>) -> rusqlite::Result<Claimed<CallRow>> {

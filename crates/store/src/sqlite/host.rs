@@ -171,6 +171,10 @@ impl<H: Host> Store for H {
         self.read(move |read| read.tasks(&tenant, &filter, &page)).await
     }
 
+    async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.calls(&tenant, instance, limit)).await
+    }
     async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
         let tenant = tenant.clone();
         self.read(move |read| read.task_events(&tenant, task)).await

@@ -32,6 +32,8 @@ const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoke
     WHERE tenant = ?1 ORDER BY created_at, id";
 const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT ?1";
+/// The worker or endpoint a given-up call was for; NULL for other dead letters.
+const ORIGIN_WORKER: &str = "iif(source = 'call', json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
 const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
 const COUNT_REST: [(&str, &str); 6] = [
     ("wf_signal_q", ""),
@@ -66,6 +68,9 @@ impl Read<'_> {
         query.equals("i.name", filter.name.as_deref());
         query.equals("i.version", filter.version.as_deref());
         query.equals("i.business_key", filter.business_key.as_deref());
+        for (name, value) in &filter.business_parts {
+            query.part(name, value);
+        }
         query.compare("i.created_at >=", filter.created_from.map(|time| Value::Integer(time.0)));
         query.compare("i.created_at <", filter.created_to.map(|time| Value::Integer(time.0)));
         query.page("i.id", page);
@@ -195,6 +200,7 @@ impl Read<'_> {
         query.equals("reason", filter.reason.as_deref());
         query.equals("source", filter.source.as_deref());
         query.compare("instance =", filter.instance.map(blob));
+        query.equals(ORIGIN_WORKER, filter.worker.as_deref());
         query.page("id", page);
         self.many(&query.sql, &query.values(), dead_letter)
     }
@@ -264,6 +270,14 @@ impl Query {
 
     fn equals(&mut self, column: &str, value: Option<&str>) {
         self.compare(&format!("{column} ="), value.map(|text| Value::Text(text.to_owned())));
+    }
+
+    /// A part of the business key; `name` holds nothing that means something in a path into JSON.
+    fn part(&mut self, name: &str, value: &str) {
+        self.sql += " AND i.business_parts IS NOT NULL";
+        self.values.push(Value::Text(format!("$.\"{name}\"")));
+        let path = self.values.len();
+        self.equals(&format!("json_extract(CAST(i.business_parts AS TEXT), ?{path})"), Some(value));
     }
 
     fn compare(&mut self, left: &str, value: Option<Value>) {

@@ -86,6 +86,7 @@ impl Bench {
             },
             input: Data::object(),
             business_key: None,
+            business_parts: vec![],
             idempotency_key: None,
             traceparent: None,
             correlation_id: None,

@@ -22,6 +22,9 @@ pub(crate) enum Verb {
         /// signal, timer or call
         #[arg(long)]
         source: Option<String>,
+        /// Only calls to this worker, or http
+        #[arg(long)]
+        worker: Option<String>,
         /// Only those of this instance
         #[arg(long, value_name = "ID")]
         instance: Option<String>,
@@ -36,7 +39,7 @@ pub(crate) enum Verb {
     },
     /// Put dead letters back where they came from, with their original keys
     #[command(
-        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay $(windlass dlq list --source call --all -o id)"
+        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay $(windlass dlq list --worker charge --all -o id)"
     )]
     Replay {
         #[arg(required = true, value_name = "ID")]
@@ -54,6 +57,7 @@ const COLUMNS: &[Column] = &[
     plain("id", "id"),
     plain("source", "source"),
     plain("reason", "reason"),
+    plain("worker", "worker"),
     plain("detail", "detail"),
     plain("instance", "instance"),
     plain("attempts", "attempts"),
@@ -64,6 +68,7 @@ const FIELDS: &[Column] = &[
     plain("id", "id"),
     plain("source", "source"),
     plain("reason", "reason"),
+    plain("worker", "worker"),
     plain("detail", "detail"),
     plain("instance", "instance"),
     plain("attempts", "attempts"),
@@ -76,11 +81,12 @@ const FIELDS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::List { reason, source, instance, page } => {
+        Verb::List { reason, source, worker, instance, page } => {
             let ask = || {
                 Ask::get("/dead-letters")
                     .query_if("reason", reason.clone())
                     .query_if("source", source.clone())
+                    .query_if("worker", worker.clone())
                     .query_if("instance", instance.clone())
             };
             list(context, &page, COLUMNS, ask).await

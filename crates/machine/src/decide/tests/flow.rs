@@ -193,3 +193,18 @@ fn a_long_pure_stretch_yields_and_goes_on() {
     assert_eq!(turns, 3);
     run.completes_with(r#"{"n":2500}"#);
 }
+
+#[test]
+fn a_flow_that_goes_round_for_ever_without_waiting_faults_and_can_be_retried() {
+    let mut run = bench("do:\n- a: { set: { x: 1 }, then: a }").start("{}");
+    run.state.as_mut().unwrap().yields = crate::state::YIELDS_MAX - 2;
+    for _ in 0..2 {
+        let token = run.continues.pop().expect("it goes on in a turn of its own");
+        assert!(run.tell(crate::Command::Continue { token }));
+    }
+    assert_eq!(run.state().status, crate::state::Status::Faulted);
+    let fault = run.state().error.clone().unwrap();
+    assert!(fault.detail.unwrap().contains("without waiting"), "it says why");
+    assert!(run.tell(crate::Command::Retry), "an operator may let it go on");
+    assert_eq!(run.continues.len(), 1);
+}

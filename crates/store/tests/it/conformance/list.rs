@@ -239,7 +239,12 @@ pub(crate) async fn dead_letters_by_filter(opened: &Opened) {
     let rows = [
         dead_letter(1),
         DeadLetterRow { reason: "definition-missing".into(), source: "timer".into(), ..dead_letter(2) },
-        DeadLetterRow { instance: None, source: "call".into(), ..dead_letter(3) },
+        DeadLetterRow {
+            instance: None,
+            source: "call".into(),
+            origin: br#"{"name":"charge"}"#.to_vec(),
+            ..dead_letter(3)
+        },
     ];
     opened.put(rows.iter().map(|row| Write::DeadLetter(Box::new(row.clone()))).collect()).await;
     let found = async |filter: DeadLetterFilter| -> Vec<Uuid> {
@@ -254,6 +259,8 @@ pub(crate) async fn dead_letters_by_filter(opened: &Opened) {
     );
     assert_eq!(found(DeadLetterFilter { source: Some("timer".into()), ..any() }).await, [id(2)]);
     assert_eq!(found(DeadLetterFilter { instance: Some(id(1)), ..any() }).await, [id(2), id(1)]);
+    assert_eq!(found(DeadLetterFilter { worker: Some("charge".into()), ..any() }).await, [id(3)]);
+    assert!(found(DeadLetterFilter { worker: Some("ship".into()), ..any() }).await.is_empty());
     assert_eq!(opened.store.dead_letter(&acme(), id(2)).await.unwrap(), Some(rows[1].clone()));
     assert_eq!(opened.store.dead_letter(&acme(), id(9)).await.unwrap(), None);
     let page = Page { after: Some(id(3)), limit: 1 };
