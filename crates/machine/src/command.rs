@@ -97,6 +97,8 @@ impl Trace {
 pub struct Subject {
     pub tenant: crate::id::TenantId,
     pub instance: Uuid,
+    /// What `signal-token` makes its tokens with; `None` where there is no deployment around.
+    pub origin: Option<std::sync::Arc<crate::token::Origin>>,
 }
 
 /// What follows from a command.

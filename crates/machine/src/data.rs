@@ -123,6 +123,18 @@ impl Data {
         }
     }
 
+    /// The value at a JSON pointer.
+    pub fn pointer(&self, pointer: &str) -> Option<Data> {
+        let mut at = self.clone();
+        for segment in pointer.split('/').skip(1) {
+            at = match &at.0 {
+                Val::Arr(items) => Data(items.get(segment.parse::<usize>().ok()?)?.clone()),
+                _ => at.get(&segment.replace("~1", "/").replace("~0", "~"))?,
+            };
+        }
+        Some(at)
+    }
+
     /// The elements if this is an array.
     pub fn items(&self) -> Option<impl Iterator<Item = Data> + '_> {
         match &self.0 {

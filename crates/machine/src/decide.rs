@@ -4,9 +4,11 @@
 //! [`Effect`](crate::command::Effect) with a wait and a token; the answer comes back as the next command.
 //! Nothing here reads a clock, draws a random number or touches a store.
 
+mod around;
 mod body;
 mod call;
 mod catch;
+mod emit;
 mod eval;
 mod fail;
 mod flow;
@@ -217,7 +219,8 @@ impl Turn<'_> {
             own.next = Some(next);
         }
         if workflows_own {
-            self.fault_workflow(fault);
+            let instance = fault.instance.or(Some("/".to_owned()));
+            self.fault_workflow(Fault { instance, ..fault });
             return Ok(());
         }
         self.fail(branch, fault)

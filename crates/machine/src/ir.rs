@@ -17,6 +17,8 @@ pub const IR_VERSION: u32 = 1;
 pub type StepId = u32;
 /// Index into [`Workflow::exprs`].
 pub type ExprId = u32;
+/// Index into [`Workflow::schemas`].
+pub type SchemaId = u32;
 
 /// One definition, compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,17 +40,48 @@ pub struct Workflow {
     /// Transformation of the raw workflow input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
-    /// JSON Schema of the raw workflow input (checked where schemas are supported).
+    /// JSON Schema of the raw workflow input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Template>,
+    /// JSON Schema of the transformed workflow output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<SchemaId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Delay>,
     /// The top-level `do` list.
     pub root: Vec<StepId>,
     pub steps: Vec<Step>,
     pub exprs: Vec<Expr>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schemas: Vec<Data>,
+    /// True if any text may be an expression (`evaluate.mode: loose`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loose: bool,
+    /// The whole document as data, only if an expression looks at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Data>,
+    #[serde(default, skip_serializing_if = "Lifecycle::is_none")]
+    pub lifecycle: Lifecycle,
+}
+
+/// Which changes of an instance are told to the outside as events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Lifecycle {
+    #[default]
+    None,
+    /// Of the workflow as a whole.
+    Workflow,
+    /// Of every step too.
+    All,
+}
+
+impl Lifecycle {
+    fn is_none(&self) -> bool {
+        *self == Lifecycle::None
+    }
 }
 
 /// One expression of the definition.
@@ -75,6 +108,13 @@ pub struct Step {
     pub output: Option<Template>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<Template>,
+    /// JSON Schemas of the raw input, the transformed output and the exported context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<SchemaId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<SchemaId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export_schema: Option<SchemaId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Delay>,
     #[serde(default)]
@@ -82,7 +122,23 @@ pub struct Step {
     /// `metadata` as given; nothing that is executed reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Data>,
+    /// What `use.extensions` puts before and after the step, both in declaration order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Extension>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Extension>,
+    /// True for the steps of an extension: `$task` is the step they extend.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extends: bool,
     pub kind: Kind,
+}
+
+/// Steps that an extension puts around another step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Extension {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<ExprId>,
+    pub list: Vec<StepId>,
 }
 
 /// Where the flow goes after a step.
@@ -105,6 +161,8 @@ pub enum Then {
 pub enum Template {
     Literal(Data),
     Expr(ExprId),
+    /// A text in loose mode: the expression's value, or the text itself if it has none.
+    Loose(ExprId, String),
     Array(Vec<Template>),
     Object(Vec<(String, Template)>),
 }
@@ -282,6 +340,8 @@ pub enum Call {
     HumanTask {
         with: Template,
     },
+    /// `signal-token:1.0.0@default`.
+    SignalToken,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,9 +16,11 @@ pub mod ir;
 pub mod language;
 pub mod program;
 pub mod retry;
+pub mod schema;
 pub mod snapshot;
 pub mod state;
 pub mod time;
+pub mod token;
 
 pub use command::{Answer, Command, Decision, Effect, Event, Subject};
 pub use data::Data;

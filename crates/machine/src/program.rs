@@ -1,22 +1,39 @@
-//! A definition ready to execute: the IR with every expression compiled once.
+//! A definition ready to execute: the IR with every expression and schema compiled once.
 
-use crate::{expr, ir};
+use crate::{expr, ir, schema::Schema};
 
-/// The IR and its compiled expressions. Shared by every instance of the definition version.
+/// The IR and what was compiled from it. Shared by every instance of the definition version.
 pub struct Program {
     pub ir: ir::Workflow,
     pub exprs: Vec<expr::Compiled>,
+    /// Of the raw workflow input.
+    pub input_schema: Option<Schema>,
+    pub schemas: Vec<Schema>,
+    /// What the definition asks for, or more if the operator does.
+    pub lifecycle: ir::Lifecycle,
+}
+
+/// Why an IR cannot be made ready.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    #[error("an expression does not compile: {0}")]
+    Expression(#[from] expr::CompileError),
+    #[error("a schema does not compile: {0}")]
+    Schema(#[from] crate::schema::SchemaError),
 }
 
 impl Program {
-    /// Compiles every expression of `ir`; the first that does not compile is the error.
-    pub fn new(ir: ir::Workflow) -> Result<Program, expr::CompileError> {
+    /// Compiles every expression and schema of `ir`; the first that does not compile is the error.
+    pub fn new(ir: ir::Workflow) -> Result<Program, ProgramError> {
         let exprs = ir
             .exprs
             .iter()
             .map(|e| expr::Compiled::new(&e.source, &e.locals))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Program { ir, exprs })
+        let schemas = ir.schemas.iter().map(Schema::new).collect::<Result<Vec<_>, _>>()?;
+        let input_schema = ir.input_schema.as_ref().map(Schema::new).transpose()?;
+        let lifecycle = ir.lifecycle;
+        Ok(Program { ir, exprs, input_schema, schemas, lifecycle })
     }
 
     pub fn step(&self, id: ir::StepId) -> &ir::Step {

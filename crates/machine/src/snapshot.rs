@@ -237,7 +237,8 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
         Body::List(cursor) | Body::For { cursor, .. } => Some(cursor.at),
         Body::Try(attempt) => Some(attempt.cursor.at),
         Body::Listen(listening) if listening.iterating => Some(listening.cursor.at),
-        Body::Leaf | Body::Fork { .. } | Body::Listen(_) => None,
+        Body::Around(around) if around.inside => Some(around.cursor.at),
+        Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) => None,
     });
     Resume {
         entry_point_kind: entry_point_kind.to_owned(),

@@ -149,6 +149,25 @@ pub enum Body {
         joined: Vec<Joined>,
     },
     Listen(Listening),
+    /// Inside what extensions put around the step.
+    Around(Around),
+}
+
+/// How far a step's extensions have come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Around {
+    /// Which of those before the step, or after it, counted in the order they run.
+    pub at: u32,
+    /// True while its list runs.
+    pub inside: bool,
+    pub cursor: Cursor,
+    /// The step's output and where the flow goes next, once it has run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<(Data, Then)>,
+    /// An extension gave the output instead of the step.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
 }
 
 /// A place in a list of steps.

@@ -333,7 +333,7 @@ impl Born {
 
     /// The commit is durable: this node's own rows go to their pumps without a claim.
     pub(crate) fn dispatch(self, engine: &Arc<Engine>, subject: &Subject) {
-        let Subject { tenant, instance } = subject;
+        let Subject { tenant, instance, .. } = subject;
         let instance = *instance;
         let now = engine.now();
         for token in self.dropped {

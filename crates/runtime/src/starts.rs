@@ -65,7 +65,7 @@ async fn start_as(
         return Ok(answer);
     }
     let program = engine.definitions.resolve(tenant, &start.definition).await?;
-    let subject = Subject { tenant: tenant.clone(), instance: id };
+    let subject = Subject { tenant: tenant.clone(), instance: id, origin: None };
     let command = Command::Start {
         input: start.input,
         business: start.business_key.map(|key| BusinessReference { key, parts: parts(start.business_parts) }),
@@ -139,7 +139,7 @@ impl Begun<'_> {
         }
         Metrics::add(&engine.metrics.commits);
         Metrics::add(&engine.metrics.instances_started);
-        let Subject { tenant, instance } = self.subject;
+        let Subject { tenant, instance, .. } = self.subject;
         turn::after(engine, self.subject, None, &self.decision.state, 1, self.now);
         if born.brings_back() {
             let state = Arc::new(self.decision.state);
@@ -195,7 +195,7 @@ impl Begun<'_> {
 
     /// What is in the way of this start: an instance of its id, or one that holds its business key.
     async fn taken(&self) -> Result<Refusal, Refusal> {
-        let Subject { tenant, instance } = self.subject;
+        let Subject { tenant, instance, .. } = self.subject;
         let store = &self.engine.store;
         if store.instance(tenant, *instance).await.map_err(refusal::of_store)?.is_some() {
             return Ok(Refusal::Conflict {

@@ -207,7 +207,7 @@ async fn attempt(
         let stale = Trouble::Refused(Refusal::Stale { current: current.version });
         return Err(if remembered { Trouble::Lost } else { stale });
     }
-    let subject = Subject { tenant: work.tenant.clone(), instance: work.instance };
+    let subject = Subject { tenant: work.tenant.clone(), instance: work.instance, origin: None };
     let now = engine.now();
     let decision = decide_fully(engine, &current, &subject, &work.command, now).await?;
     let Some(mut decision) = decision else {
@@ -273,7 +273,7 @@ pub(crate) fn after(
     version: i64,
     now: Time,
 ) {
-    let Subject { tenant, instance } = subject;
+    let Subject { tenant, instance, .. } = subject;
     engine.hub.changed(tenant, "instance", *instance, state.status_word(), version, now);
     if ends(before, state) {
         Metrics::add(&engine.metrics.instances_ended);

@@ -2,10 +2,8 @@
 
 use super::{Turn, eval::Stop};
 use crate::{
-    command::Effect,
     data::Data,
     fault::{self, Fault},
-    id,
     ir::{Case, ExprId, Kind, Raise, Step, StepId, Template, Then},
     state::{Attempt, Body, Branch, Cursor, Joined, Next, Phase, WaitKind},
 };
@@ -114,36 +112,6 @@ impl Turn<'_> {
         let detail = optional(&raise.detail)?;
         let instance = optional(&raise.instance)?;
         Ok(Fault { error_type, status: raise.status, title, detail, instance })
-    }
-
-    /// Emits a CloudEvent; `id` and `time` are filled in. The output is the event.
-    fn emit(&mut self, branch: u32, event: &Template, input: &Data) -> Result<(), Stop> {
-        let given = self.template(branch, event, input)?;
-        let sequence = self.state.next_sequence();
-        let event_id = id::derive(self.subject.instance, sequence);
-        let mut attributes = vec![
-            ("specversion".to_owned(), Data::text("1.0")),
-            ("id".to_owned(), Data::text(id::show(id::Kind::Event, event_id))),
-            ("time".to_owned(), Data::text(self.now.rfc3339())),
-        ];
-        for (key, value) in given.entries().unwrap_or_default() {
-            attributes.retain(|(name, _)| *name != key);
-            attributes.push((key, value));
-        }
-        self.trace_attributes(&mut attributes);
-        let event = Data::map(attributes);
-        self.effects.push(Effect::Emit { id: event_id, event: event.clone() });
-        self.done(branch, event, None)
-    }
-
-    /// Ties the event to what caused it, unless the definition says otherwise.
-    fn trace_attributes(&self, attributes: &mut Vec<(String, Data)>) {
-        let trace = &self.state.trace;
-        for (name, value) in [("traceparent", &trace.traceparent), ("correlationid", &trace.correlation_id)] {
-            if let (Some(value), false) = (value, attributes.iter().any(|(given, _)| given == name)) {
-                attributes.push((name.to_owned(), Data::text(value.as_str())));
-            }
-        }
     }
 }
 

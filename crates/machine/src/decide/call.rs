@@ -11,8 +11,10 @@ use crate::{
     fault::{Fault, Kind},
     id,
     ir::{self, Authentication, Http, Step, Template},
+    schema::Schema,
     state::{Body, WaitKind},
     time::Time,
+    token,
 };
 use sha2::{Digest, Sha256};
 
@@ -30,6 +32,7 @@ impl Turn<'_> {
                 return self.ask_person(branch, step, &with);
             }
             ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
+            ir::Call::SignalToken => return self.signal_token(branch, step),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
         };
         affordable(&payload)?;
@@ -39,6 +42,19 @@ impl Turn<'_> {
         let trace = self.state.trace.clone();
         self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace }));
         Ok(())
+    }
+
+    /// Gives out a token that others signal this instance with. The output is the token and its address.
+    fn signal_token(&mut self, branch: u32, step: &Step) -> Result<(), Stop> {
+        let Some(origin) = self.subject.origin.clone() else {
+            let detail = format!("{} needs the key of a deployment", step.name);
+            return Err(Stop::Fault(Fault::new(Kind::Configuration, detail)));
+        };
+        let sequence = self.state.next_sequence();
+        let token = token::make(&origin.key, &self.subject.tenant, self.subject.instance, sequence);
+        let url = format!("{}/api/v1/signals/{token}", origin.public_url);
+        let output = [("token".to_owned(), Data::text(token)), ("url".to_owned(), Data::text(url))];
+        self.done(branch, Data::map(output), None)
     }
 
     /// One key per (tenant, instance, step, iteration): the same on every attempt, retry and replay.
@@ -55,6 +71,12 @@ impl Turn<'_> {
                     Body::For { index, cursor, .. } => (*index, cursor.jumps),
                     Body::Try(attempt) => (0, attempt.cursor.jumps),
                     Body::Listen(listening) => (listening.index, listening.cursor.jumps),
+                    Body::Around(around) => {
+                        // The same steps go around many others, before and after them.
+                        let around_of = frame.step.map(|id| self.program.step(id).reference.as_str());
+                        hash.update(around_of.unwrap_or_default());
+                        (around.at * 2 + u32::from(around.done.is_some()), around.cursor.jumps)
+                    }
                     Body::Leaf | Body::Fork { .. } => (0, 0),
                 };
                 hash.update(index.to_be_bytes());
@@ -154,6 +176,11 @@ impl Turn<'_> {
                 Fault::new(Kind::Validation, format!("dueDate {date:?} is not an RFC 3339 time"))
             })?),
         };
+        let form = with.get("form");
+        if let Some(Err(error)) = form.as_ref().map(Schema::new) {
+            let detail = format!("the form is not a usable JSON Schema: {} {error}", error.pointer);
+            return Err(Stop::Fault(Fault::new(Kind::Validation, detail)));
+        }
         let limit = self
             .state
             .waits
@@ -170,7 +197,7 @@ impl Turn<'_> {
             candidate_users: names("candidateUsers"),
             candidate_groups: names("candidateGroups"),
             payload: with.get("data").unwrap_or_default(),
-            form: with.get("form"),
+            form,
             priority: with.get("priority").and_then(|value| value.as_i64()).unwrap_or(0),
             due_at: due_at.or(limit),
         })));

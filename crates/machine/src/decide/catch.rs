@@ -102,6 +102,7 @@ impl Turn<'_> {
             ("delayMs".to_owned(), Data::int(wait.as_millis())),
         ]);
         self.note("step.retried", Some(id), Some(detail));
+        self.tell_step("retried", Some(id), &[]);
         Ok(true)
     }
 

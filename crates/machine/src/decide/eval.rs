@@ -69,6 +69,10 @@ impl Turn<'_> {
         match template {
             Template::Literal(data) => Ok(data.clone()),
             Template::Expr(id) => self.eval_with(branch, *id, dot, output),
+            Template::Loose(id, text) => match self.eval_with(branch, *id, dot, output) {
+                Err(Stop::Fault(_)) => Ok(Data::text(text.as_str())),
+                evaluated => evaluated,
+            },
             Template::Array(items) => {
                 let items: Result<Vec<_>, _> =
                     items.iter().map(|item| self.template_with(branch, item, dot, output)).collect();
@@ -126,8 +130,8 @@ impl Turn<'_> {
         if uses[3] {
             args.fixed[3] = Data::object();
         }
-        if let (true, Some(frame)) = (uses[5], frame) {
-            args.fixed[5] = self.task_argument(frame, output);
+        if uses[5] {
+            args.fixed[5] = self.task_argument(branch, output);
         }
         if uses[6] {
             args.fixed[6] = self.workflow_argument();
@@ -139,21 +143,41 @@ impl Turn<'_> {
         args
     }
 
-    fn task_argument(&self, frame: &Frame, output: Option<&Data>) -> Data {
-        let Some(step) = frame.step.map(|id| self.program.step(id)) else { return Data::NULL };
-        Data::map([
-            ("name".to_owned(), Data::text(step.name.as_str())),
-            ("reference".to_owned(), Data::text(step.reference.as_str())),
-            ("input".to_owned(), frame.raw.clone()),
-            ("output".to_owned(), output.cloned().unwrap_or_default()),
-            ("startedAt".to_owned(), time_argument(frame.started_at)),
-        ])
+    /// The step the branch is in; for the steps of an extension the one it extends.
+    fn task_argument(&self, branch: u32, output: Option<&Data>) -> Data {
+        let mut own = self.state.branch(branch);
+        let mut frames = std::iter::from_fn(|| {
+            let current = own?;
+            own = current.fork.and_then(|(parent, _)| self.state.branch(parent));
+            Some(current.frames.iter().rev())
+        });
+        let mut steps =
+            frames.by_ref().flatten().filter_map(|frame| Some((frame, self.program.step(frame.step?))));
+        let Some((frame, step)) = steps.find(|(_, step)| !step.extends) else {
+            return Data::NULL;
+        };
+        let definition = self.program.ir.definition.as_ref();
+        let definition = definition.and_then(|root| root.pointer(&step.reference)).unwrap_or_default();
+        let with = definition.get("with").map(|with| ("with".to_owned(), with));
+        Data::map(
+            [
+                ("definition".to_owned(), definition),
+                ("name".to_owned(), Data::text(step.name.as_str())),
+                ("reference".to_owned(), Data::text(step.reference.as_str())),
+                ("input".to_owned(), frame.raw.clone()),
+                ("output".to_owned(), output.cloned().unwrap_or_default()),
+                ("startedAt".to_owned(), time_argument(frame.started_at)),
+            ]
+            .into_iter()
+            .chain(with),
+        )
     }
 
     fn workflow_argument(&self) -> Data {
+        let only_document = || Data::map([("document".to_owned(), self.program.ir.document.clone())]);
         Data::map([
             ("id".to_owned(), Data::text(crate::id::show(crate::id::Kind::Instance, self.subject.instance))),
-            ("definition".to_owned(), Data::map([("document".to_owned(), self.program.ir.document.clone())])),
+            ("definition".to_owned(), self.program.ir.definition.clone().unwrap_or_else(only_document)),
             ("input".to_owned(), self.state.input.clone()),
             ("startedAt".to_owned(), time_argument(self.state.started_at)),
         ])

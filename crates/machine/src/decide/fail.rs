@@ -66,6 +66,7 @@ impl Turn<'_> {
             fault.instance = at.map(|id| self.program.step(id).reference.clone());
         }
         self.note("step.faulted", at, Some(Data::map([("error".to_owned(), fault.to_data())])));
+        self.tell_step("faulted", at, &[("error", fault.to_data())]);
         let before = (self.state.clone(), self.effects.len(), self.todo.clone());
         match self.unwind(branch, cut, fault)? {
             Fate::Handled => {
@@ -89,7 +90,8 @@ impl Turn<'_> {
     fn unwind(&mut self, mut branch: u32, cut: Cut, mut fault: Fault) -> Ran<Fate> {
         if let Cut::Inside(sequence) | Cut::With(sequence) = cut {
             while self.top_sequence(branch).is_some_and(|top| top != sequence) {
-                self.pop_frame(branch);
+                let cancelled = self.pop_frame(branch).and_then(|frame| frame.step);
+                self.tell_step("cancelled", cancelled, &[]);
             }
             if let Cut::With(_) = cut {
                 self.pop_frame(branch);
@@ -190,6 +192,7 @@ impl Turn<'_> {
 
     fn remove_branch(&mut self, branch: u32) {
         self.cancel_children(branch);
+        self.tell_steps("cancelled", branch);
         self.drop_waits(|wait| wait.branch == branch);
         self.todo.retain(|(of, _)| *of != branch);
         self.state.branches.retain(|other| other.id != branch);
@@ -208,6 +211,7 @@ impl Turn<'_> {
         self.state.branches = branches;
         self.state.buffer = buffer;
         self.note("workflow.faulted", None, Some(Data::map([("error".to_owned(), fault.to_data())])));
+        self.tell_workflow("faulted", &[("error", fault.to_data())]);
         self.state.error = Some(fault);
     }
 }

@@ -1,13 +1,14 @@
 //! The flow between steps: entering, completing, advancing along lists, ending the workflow.
 
 use super::{
-    Ran, Turn,
+    Ran, Turn, around,
     eval::{Stop, affordable},
 };
 use crate::{
     command::Effect,
     data::Data,
-    ir::{Foreach, Kind, StepId, Then},
+    ir::{Foreach, Kind, SchemaId, StepId, Then},
+    schema,
     state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, Status, WaitKind},
 };
 
@@ -15,6 +16,7 @@ impl Turn<'_> {
     /// Begins the instance.
     pub(super) fn start(&mut self) -> Ran<bool> {
         self.note("workflow.started", None, None);
+        self.tell_workflow("started", &[]);
         self.state.branches.push(Branch { id: ROOT, fork: None, context: None, frames: vec![], next: None });
         let sequence = self.state.next_sequence();
         let frame = Frame {
@@ -34,6 +36,9 @@ impl Turn<'_> {
     pub(super) fn begin_workflow(&mut self) -> Result<(), Stop> {
         let program = self.program;
         let mut data = self.state.input.clone();
+        if let Some(schema) = &program.input_schema {
+            schema.check(&data).map_err(|violations| schema::fault("the workflow's input", &violations))?;
+        }
         if let Some(from) = &program.ir.input {
             data = self.template(ROOT, from, &data)?;
             affordable(&data)?;
@@ -84,6 +89,7 @@ impl Turn<'_> {
             self.advance(branch, data, Then::Continue);
             return Ok(());
         }
+        self.fits(step.input_schema, "the input", &data)?;
         let input = match &step.input {
             None => data,
             Some(from) => {
@@ -94,11 +100,13 @@ impl Turn<'_> {
             }
         };
         self.note("step.started", Some(id), None);
+        self.tell_step("created", Some(id), &[]);
+        self.tell_step("started", Some(id), &[]);
         if let Some(limit) = step.timeout {
             let until = self.now.after(self.delay(branch, limit, &input)?);
             self.add_wait(branch, WaitKind::Timeout, Some(until));
         }
-        self.begin(branch, step, input)
+        self.begin_extended(branch, step, input)
     }
 
     /// Ends the branch's top step with its raw output.
@@ -114,17 +122,36 @@ impl Turn<'_> {
             Some(template) => self.template_with(branch, template, &output, None)?,
         };
         affordable(&output)?;
+        self.fits(step.output_schema, "the output", &output)?;
         if let Some(template) = &step.export {
             let context = self.template_with(branch, template, &output, Some(&output))?;
             affordable(&context)?;
+            self.fits(step.export_schema, "the exported context", &context)?;
             self.set_context(branch, context);
         }
+        let then = then.unwrap_or(step.then);
+        if self.is_done(branch, step, &output, then) {
+            self.leave(branch, id, output, then);
+        }
+        Ok(())
+    }
+
+    /// Leaves the top step, which has come to its end.
+    pub(super) fn leave(&mut self, branch: u32, id: StepId, output: Data, then: Then) {
+        let step = self.program.step(id);
         let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
             .then(|| Data::map([("output".to_owned(), output.clone())]));
         self.note("step.completed", Some(id), detail);
+        self.tell_step("completed", Some(id), &[("output", output.clone())]);
         self.pop_frame(branch);
-        self.advance(branch, output, then.unwrap_or(step.then));
-        Ok(())
+        self.advance(branch, output, then);
+    }
+
+    /// Holds data against a schema of the definition.
+    pub(super) fn fits(&self, schema: Option<SchemaId>, what: &str, data: &Data) -> Result<(), Stop> {
+        let Some(schema) = schema else { return Ok(()) };
+        let checked = self.program.schemas[schema as usize].check(data);
+        checked.map_err(|violations| Stop::Fault(schema::fault(what, &violations)))
     }
 
     /// Leaves the top frame, forgetting its waits and the branches it forked.
@@ -147,6 +174,9 @@ impl Turn<'_> {
         }
         if self.state.branch(branch).is_none_or(|branch| branch.frames.is_empty()) {
             return self.branch_done(branch, data);
+        }
+        if self.replaces(branch, then) {
+            return self.push(branch, Next::Complete { output: data, then: None });
         }
         let length = self.list(branch).len() as u32;
         let cursor = cursor_mut(&mut self.top_mut(branch).body);
@@ -183,7 +213,8 @@ impl Turn<'_> {
             Body::List(cursor) | Body::For { cursor, .. } => cursor.at,
             Body::Try(attempt) => attempt.cursor.at,
             Body::Listen(listening) if listening.iterating => listening.cursor.at,
-            Body::Leaf | Body::Fork { .. } | Body::Listen(_) => return None,
+            Body::Around(around) if around.inside => around.cursor.at,
+            Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) => return None,
         };
         self.list(branch).get(at as usize).copied()
     }
@@ -192,7 +223,11 @@ impl Turn<'_> {
     fn list(&self, branch: u32) -> &[StepId] {
         let frame = self.top(branch);
         let Some(id) = frame.step else { return &self.program.ir.root };
-        match (&self.program.step(id).kind, &frame.body) {
+        let step = self.program.step(id);
+        match (&step.kind, &frame.body) {
+            (_, Body::Around(around)) => {
+                around::extension(step, around).map_or(&[], |extension| extension.list.as_slice())
+            }
             (Kind::Do { list } | Kind::For { list, .. }, _) => list,
             (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
                 catch.list.as_deref().unwrap_or(&[])
@@ -212,7 +247,7 @@ impl Turn<'_> {
                 *cursor = Cursor::default();
                 return self.push(branch, Next::Iterate { data });
             }
-            Body::Listen(_) => return self.push(branch, Next::Iterate { data }),
+            Body::Listen(_) | Body::Around(_) => return self.push(branch, Next::Iterate { data }),
             Body::Try(attempt) => {
                 let caught = std::mem::replace(&mut attempt.phase, Phase::Done) == Phase::Catching;
                 frame.step.filter(|_| caught).and_then(|id| match &program.step(id).kind {
@@ -229,8 +264,12 @@ impl Turn<'_> {
     pub(super) fn iterate(&mut self, branch: u32, data: Data) -> Result<(), Stop> {
         let program = self.program;
         let frame = self.top(branch);
-        if let Body::Listen(_) = &frame.body {
-            return self.listen_on(branch, data);
+        match (&frame.body, frame.step) {
+            (Body::Listen(_), _) => return self.listen_on(branch, data),
+            (Body::Around(_), _) => return self.around_on(branch),
+            // The step's own beginning faulted after its extensions, and is tried again.
+            (Body::Leaf, Some(id)) => return self.begin(branch, program.step(id), frame.input().clone()),
+            _ => {}
         }
         let (Body::For { items, index, .. }, Some(id)) = (&frame.body, frame.step) else { return Ok(()) };
         let Kind::For { condition, .. } = &program.step(id).kind else { return Ok(()) };
@@ -253,8 +292,10 @@ impl Turn<'_> {
             Some(template) => self.template(ROOT, template, &output)?,
         };
         affordable(&output)?;
+        self.fits(program.ir.output_schema, "the workflow's output", &output)?;
         self.end(Status::Completed);
         self.note("workflow.completed", None, None);
+        self.tell_workflow("completed", &[("output", output.clone())]);
         self.state.output = Some(output);
         Ok(())
     }
@@ -275,6 +316,7 @@ fn cursor_mut(body: &mut Body) -> &mut Cursor {
         Body::List(cursor) | Body::For { cursor, .. } => cursor,
         Body::Try(attempt) => &mut attempt.cursor,
         Body::Listen(listening) => &mut listening.cursor,
+        Body::Around(around) => &mut around.cursor,
         Body::Leaf | Body::Fork { .. } => unreachable!("only frames with lists hold a child step"),
     }
 }

@@ -30,6 +30,7 @@ impl Turn<'_> {
         }
         let over = to.consume == Consume::All && to.filters.is_empty();
         self.top_mut(branch).body = Body::Listen(Listening { wanted, over, ..Listening::default() });
+        self.tell_workflow("correlation-started", &[]);
         self.push(branch, Next::Iterate { data: Data::NULL });
         Ok(())
     }
@@ -74,6 +75,8 @@ impl Turn<'_> {
                 drop_gone_through(listening, to);
             }
             if self.listening(branch).over {
+                let keys = correlation_keys(to, self.listening(branch));
+                self.tell_workflow("correlation-completed", &[("correlationKeys", keys)]);
                 let listening = self.listening_mut(branch);
                 let output = if foreach.is_some() { &mut listening.outputs } else { &mut listening.items };
                 let output = Data::array(std::mem::take(output));
@@ -131,9 +134,11 @@ impl Turn<'_> {
             None => output,
             Some(template) => self.template(branch, template, &output)?,
         };
+        self.fits(foreach.output_schema, "the output of an iteration", &output)?;
         if let Some(template) = &foreach.export {
             let context = self.template_with(branch, template, &output, Some(&output))?;
             affordable(&context)?;
+            self.fits(foreach.export_schema, "the exported context", &context)?;
             self.set_context(branch, context);
         }
         let listening = self.listening_mut(branch);
@@ -303,6 +308,21 @@ fn expect(to: &Strategy, wanted: &mut [Wanted], key: &str, expectation: &Expecta
             }
         }
     }
+}
+
+/// What the events had in common.
+fn correlation_keys(to: &Strategy, listening: &Listening) -> Data {
+    let mut keys: Vec<(String, Data)> = Vec::new();
+    for (filter, wanted) in to.all_filters().zip(&listening.wanted) {
+        for (correlation, expectation) in filter.correlate.iter().zip(&wanted.correlate) {
+            if let Expectation::Value(value) = expectation
+                && !keys.iter().any(|(key, _)| *key == correlation.key)
+            {
+                keys.push((correlation.key.clone(), value.clone()));
+            }
+        }
+    }
+    Data::map(keys)
 }
 
 /// With `until: false` nothing will ever look back at what was consumed.

@@ -10,14 +10,18 @@ use crate::{
 
 impl Turn<'_> {
     pub(super) fn cancel(&mut self) -> bool {
+        self.tell_all_steps("cancelled");
         self.end(Status::Cancelled);
         self.note("workflow.cancelled", None, None);
+        self.tell_workflow("cancelled", &[]);
         true
     }
 
     pub(super) fn pause(&mut self) -> bool {
         self.state.status = Status::Paused;
         self.note("workflow.paused", None, None);
+        self.tell_all_steps("suspended");
+        self.tell_workflow("suspended", &[]);
         true
     }
 
@@ -57,6 +61,8 @@ impl Turn<'_> {
     pub(super) fn resume(&mut self) -> Ran<bool> {
         self.state.status = Status::Open;
         self.note("workflow.resumed", None, None);
+        self.tell_workflow("resumed", &[]);
+        self.tell_all_steps("resumed");
         let (timers, answers): (Vec<Command>, Vec<Command>) = std::mem::take(&mut self.state.buffer)
             .into_iter()
             .partition(|command| matches!(command, Command::Timer { .. }));

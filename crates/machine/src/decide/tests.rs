@@ -1,10 +1,13 @@
 //! Specifications of the state machine, as documents with what must come of them.
 
+mod events;
+mod extensions;
 mod faults;
 mod flow;
 mod listen;
 mod orders;
 mod reach;
+mod schemas;
 mod waits;
 
 use crate::{
@@ -48,7 +51,11 @@ pub(super) fn bench(body: &str) -> Bench {
     language::tests::decompile::assert_comes_back(&compiled.workflow);
     Bench {
         program: Program::new(compiled.workflow).unwrap(),
-        subject: Subject { tenant: TenantId::new("acme").unwrap(), instance: Uuid::from_u128(7) },
+        subject: Subject {
+            tenant: TenantId::new("acme").unwrap(),
+            instance: Uuid::from_u128(7),
+            origin: None,
+        },
         state: None,
         now: Time(1_000_000_000),
         events: vec![],

@@ -1,6 +1,6 @@
 //! What a `listen` step (or a schedule) waits for.
 
-use super::{ExprId, StepId, Template};
+use super::{ExprId, SchemaId, StepId, Template};
 use serde::{Deserialize, Serialize};
 
 /// How many events are consumed, and which.
@@ -74,4 +74,8 @@ pub struct Foreach {
     pub output: Option<Template>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<Template>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<SchemaId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export_schema: Option<SchemaId>,
 }

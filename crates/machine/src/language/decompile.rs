@@ -38,7 +38,16 @@ pub fn document(workflow: &ir::Workflow) -> Data {
         root,
         steps: _,
         exprs: _,
+        schemas: _,
+        output_schema,
+        loose,
+        definition,
+        // The metadata of the document asks for them.
+        lifecycle: _,
     } = workflow;
+    if let Some(definition) = definition {
+        return definition.clone();
+    }
     let list = writer.list(root);
     let mut members = vec![("document".to_owned(), document.clone())];
     let input = writer.flow("from", input.as_ref(), input_schema.as_ref());
@@ -47,8 +56,9 @@ pub fn document(workflow: &ir::Workflow) -> Data {
     push_object(&mut members, "use", uses);
     push(&mut members, "timeout", timeout.map(|timeout| writer.timeout(timeout)));
     members.push(("do".to_owned(), list));
-    let output = writer.flow("as", output.as_ref(), None);
+    let output = writer.flow("as", output.as_ref(), writer.schema(*output_schema));
     push_object(&mut members, "output", output);
+    push(&mut members, "evaluate", loose.then(|| single("mode", Data::text("loose"))));
     Data::map(members)
 }
 
@@ -77,6 +87,10 @@ impl Decompiler<'_> {
             None => push_object(&mut uses, "functions", met),
         }
         uses
+    }
+
+    fn schema(&self, id: Option<ir::SchemaId>) -> Option<&Data> {
+        id.map(|id| &self.workflow.schemas[id as usize])
     }
 
     /// `input`, `output` or `export`.

@@ -7,11 +7,13 @@
 mod call;
 mod event;
 mod expression;
+mod extension;
 mod failure;
 mod function;
 mod header;
 mod kind;
 mod list;
+mod schema;
 mod step;
 
 use super::{
@@ -34,12 +36,10 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
     let header = lowering.header();
     lowering.check_definitions();
     let input = root.get("input");
-    let input_schema = input.and_then(|input| lowering.schema(input, true));
+    let input_schema = input.and_then(|input| lowering.schema_document(input));
     let input_from = lowering.transform(input, "from", expression::Site::WorkflowInput);
     let output = root.get("output");
-    if let Some(output) = output {
-        lowering.schema(output, false);
-    }
+    let output_schema = output.and_then(|output| lowering.schema(output));
     let output_as = lowering.transform(output, "as", expression::Site::WorkflowOutput);
     let timeout = lowering.timeout(root.get("timeout"), expression::Site::WorkflowInput);
     let list = root.get("do").map(|list| lowering.list(list, "/do")).unwrap_or_default();
@@ -52,14 +52,22 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
         title: header.title,
         summary: header.summary,
         document: root.get("document").map(At::to_data).unwrap_or_else(Data::object),
-        declared: root.get("use").map(At::to_data).filter(|_| lowering.steps.iter().any(is_unsupported)),
+        declared: root
+            .get("use")
+            .map(At::to_data)
+            .filter(|_| lowering.steps.iter().any(is_unsupported) || !lowering.extensions.is_empty()),
         input: input_from,
         input_schema,
         output: output_as,
+        output_schema,
         timeout,
         root: list,
+        lifecycle: lowering.lifecycle(),
+        loose: lowering.loose,
+        definition: lowering.wants_definition.then(|| root.to_data()),
         steps: lowering.steps,
         exprs: lowering.exprs,
+        schemas: lowering.schemas,
     }
 }
 
@@ -85,6 +93,15 @@ struct Lowering<'t, 'r> {
     exprs: Vec<ir::Expr>,
     /// Where an expression stands in the table, by its source and locals.
     ids: HashMap<expression::Key, ir::ExprId>,
+    schemas: Vec<Data>,
+    /// What `use.extensions` declares, once something is extended by it.
+    extensions: HashMap<usize, extension::Lists>,
+    /// True inside an extension, whose steps are not extended.
+    extending: bool,
+    /// True if every text may be an expression.
+    loose: bool,
+    /// True if an expression looks at the definition itself.
+    wants_definition: bool,
     /// What compiling said of every expression looked at so far, also of those not kept.
     outcomes: HashMap<expression::Key, expression::Outcome>,
     /// Loop and catch variables in scope; an inner name replaces the same outer one.
@@ -106,6 +123,11 @@ impl<'t, 'r> Lowering<'t, 'r> {
             steps: Vec::new(),
             exprs: Vec::new(),
             ids: HashMap::new(),
+            schemas: Vec::new(),
+            extensions: HashMap::new(),
+            extending: false,
+            loose: root.get("evaluate").and_then(|evaluate| evaluate.get("mode")?.text()) == Some("loose"),
+            wants_definition: false,
             outcomes: HashMap::new(),
             locals: Vec::new(),
             functions: Vec::new(),
@@ -119,6 +141,7 @@ impl<'t, 'r> Lowering<'t, 'r> {
         let mut dry = Lowering::new(self.root, self.declared, self.report);
         dry.locals = self.locals.clone();
         dry.functions = self.functions.clone();
+        dry.extending = self.extending;
         dry.outcomes = std::mem::take(&mut self.outcomes);
         dry.dry = true;
         look(&mut dry);

@@ -14,6 +14,7 @@ impl Decompiler<'_> {
                 let version = version.as_deref().unwrap_or("1.0.0");
                 (format!("{name}:{version}@default"), self.template(with))
             }
+            Call::SignalToken => ("signal-token:1.0.0@default".to_owned(), Data::object()),
             Call::HumanTask { with } => ("human-task:1.0.0@default".to_owned(), self.template(with)),
         };
         task.push(("call".to_owned(), Data::text(name)));

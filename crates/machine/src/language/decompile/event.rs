@@ -55,12 +55,12 @@ impl Decompiler<'_> {
     }
 
     pub(super) fn foreach(&mut self, foreach: &Foreach) -> Data {
-        let Foreach { item, at, list, output, export } = foreach;
+        let Foreach { item, at, list, output, export, output_schema, export_schema } = foreach;
         let mut members = vec![("item".to_owned(), Data::text(item.as_str()))];
         push(&mut members, "at", (at != "index").then(|| Data::text(at.as_str())));
         push(&mut members, "do", (!list.is_empty()).then(|| self.list(list)));
-        push_object(&mut members, "output", self.flow("as", output.as_ref(), None));
-        push_object(&mut members, "export", self.flow("as", export.as_ref(), None));
+        push_object(&mut members, "output", self.flow("as", output.as_ref(), self.schema(*output_schema)));
+        push_object(&mut members, "export", self.flow("as", export.as_ref(), self.schema(*export_schema)));
         Data::map(members)
     }
 }

@@ -26,18 +26,35 @@ impl Decompiler<'_> {
 
     /// One task of the list `among`. A function's task has its input from the call, which writes it.
     fn task(&mut self, step: &Step, among: &[StepId], with_input: bool) -> Data {
-        let Step { name: _, reference, condition, input, output, export, timeout, then, metadata, kind } =
-            step;
+        let Step {
+            name: _,
+            reference,
+            condition,
+            input,
+            output,
+            export,
+            input_schema,
+            output_schema,
+            export_schema,
+            timeout,
+            then,
+            metadata,
+            // `use` declares the extensions.
+            before: _,
+            after: _,
+            extends: _,
+            kind,
+        } = step;
         let mut task = Members::new();
         push(&mut task, "if", condition.map(|id| self.bare(id)));
         let input = input.as_ref().filter(|_| with_input);
-        push_object(&mut task, "input", self.flow("from", input, None));
+        push_object(&mut task, "input", self.flow("from", input, self.schema(*input_schema)));
         match self.called(reference, kind) {
             Some(called) => self.function(called, &mut task),
             None => self.kind(kind, among, &mut task),
         }
-        push_object(&mut task, "output", self.flow("as", output.as_ref(), None));
-        push_object(&mut task, "export", self.flow("as", export.as_ref(), None));
+        push_object(&mut task, "output", self.flow("as", output.as_ref(), self.schema(*output_schema)));
+        push_object(&mut task, "export", self.flow("as", export.as_ref(), self.schema(*export_schema)));
         push(&mut task, "timeout", timeout.map(|timeout| self.timeout(timeout)));
         push(&mut task, "then", self.then(*then, among));
         push(&mut task, "metadata", metadata.clone());

@@ -22,6 +22,7 @@ impl Decompiler<'_> {
         match template {
             Template::Literal(data) => data.clone(),
             Template::Expr(id) => self.wrapped(*id),
+            Template::Loose(_, text) => Data::text(text.as_str()),
             Template::Array(items) => Data::array(items.iter().map(|item| self.template(item))),
             Template::Object(members) => self.members(members),
         }

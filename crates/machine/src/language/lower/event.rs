@@ -9,11 +9,24 @@ use crate::{
 impl<'t> Lowering<'t, '_> {
     pub(super) fn emit(&mut self, at: At<'_>) -> Kind {
         let with = at.get("event").and_then(|event| event.get("with"));
+        for (name, at) in with.into_iter().flat_map(At::entries) {
+            self.attribute_name(name, at);
+        }
         let event = match with {
             Some(with) => self.template(with, Site::Body),
             None => Template::Object(Vec::new()),
         };
         Kind::Emit { event }
+    }
+
+    /// Attributes of a CloudEvent have names of small letters and digits.
+    fn attribute_name(&mut self, name: &str, at: At<'_>) {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        if name != "data_base64" && (name.is_empty() || !name.bytes().all(fits)) {
+            let message = format!("`{name}` cannot be an attribute of an event");
+            let hint = "use small letters and digits only, or put it into `data`".to_owned();
+            self.error(at.key_place(), "bad-name", message, Some(hint));
+        }
     }
 
     pub(super) fn listen(&mut self, task: At<'t>, at: At<'_>, reference: &str) -> Kind {
@@ -72,7 +85,9 @@ impl<'t> Lowering<'t, '_> {
             let output = inner.transform(at.get("output"), "as", Site::Body);
             (list, output, inner.transform(at.get("export"), "as", Site::Export))
         });
-        Foreach { item, at: index, list, output, export }
+        let [output_schema, export_schema] =
+            ["output", "export"].map(|key| at.get(key).and_then(|part| self.schema(part)));
+        Foreach { item, at: index, list, output, export, output_schema, export_schema }
     }
 }
 

@@ -82,6 +82,7 @@ impl Lowering<'_, '_> {
         match self.outcome(&key) {
             Ok(uses) => {
                 self.check_arguments(at, &uses, site);
+                self.wants_definition |= looks_at_definition(source);
                 Some(self.id(key))
             }
             Err(error) => {
@@ -132,7 +133,7 @@ impl Lowering<'_, '_> {
         );
     }
 
-    /// Arguments that hold nothing at this place are worth a warning; secrets are refused.
+    /// Arguments that hold nothing at this place are refused.
     fn check_arguments(&mut self, at: At<'_>, uses: &[bool; ARGUMENTS.len()], site: Site) {
         for (argument, _) in
             ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && !site.allows(argument))
@@ -144,12 +145,8 @@ impl Lowering<'_, '_> {
                 self.error(at.place(), "secret-exposed", message, Some(hint));
             } else {
                 let message = format!("`${argument}` is not available in {}", site.name());
-                self.warn(
-                    at.place(),
-                    "argument-unavailable",
-                    message,
-                    "use another argument, or move the expression",
-                );
+                let hint = "use another argument, or move the expression".to_owned();
+                self.error(at.place(), "argument-unavailable", message, Some(hint));
             }
         }
         for (argument, _) in
@@ -174,10 +171,7 @@ impl Lowering<'_, '_> {
                         Some(id) => Template::Expr(id),
                         None => Template::Literal(Data::NULL),
                     },
-                    None => {
-                        self.lint_embedded(at, text);
-                        Template::Literal(at.to_data())
-                    }
+                    None => self.loose_text(at, text, site),
                 }
             }
             Sort::List => {
@@ -196,6 +190,21 @@ impl Lowering<'_, '_> {
             }
             Sort::Null | Sort::Bool | Sort::Number => Template::Literal(at.to_data()),
         }
+    }
+
+    /// A text that is not in `${ }`: in loose mode an expression if it can be one, else itself.
+    fn loose_text(&mut self, at: At<'_>, text: &str, site: Site) -> Template {
+        if self.loose {
+            let key = (text.trim().to_owned(), self.locals.clone());
+            let known = self.outcomes.len() < EXPRESSIONS_MAX || self.outcomes.contains_key(&key);
+            if (!known || self.outcome(&key).is_ok())
+                && let Some(id) = self.source(at, text, site)
+            {
+                return Template::Loose(id, text.to_owned());
+            }
+        }
+        self.lint_embedded(at, text);
+        Template::Literal(at.to_data())
     }
 
     /// The template `key` of `parent`, if it is there.
@@ -249,6 +258,17 @@ impl Lowering<'_, '_> {
             None => self.delay_in(at, "after", site),
         }
     }
+}
+
+/// True if the expression may read `$task.definition`, `$task.with` or `$workflow.definition`.
+fn looks_at_definition(source: &str) -> bool {
+    const OTHERS: [&str; 7] =
+        ["name", "reference", "input", "output", "startedAt", "id", "definition.document"];
+    let after = |name: &'static str| source.split(name).skip(1);
+    after("$task").chain(after("$workflow")).any(|rest| {
+        let member = rest.strip_prefix('.').unwrap_or_default();
+        !OTHERS.iter().any(|other| member.starts_with(other))
+    })
 }
 
 fn is_literal(template: &Template) -> bool {

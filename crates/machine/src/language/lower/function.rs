@@ -15,10 +15,12 @@ use crate::{
 
 /// How deep functions may call each other.
 const FUNCTION_DEPTH_MAX: usize = 16;
-/// The function that asks a person.
 /// Functions of the `default` catalog that the engine itself gives; no worker may stand in for them.
-const RESERVED: [&str; 4] = ["map", "saga", "child", "signal-token"];
+const RESERVED: [&str; 3] = ["map", "saga", "child"];
+/// The function that asks a person.
 const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
+/// The function that gives out a token to signal the instance with.
+const SIGNAL_TOKEN: (&str, &str) = ("signal-token", "1.0.0");
 
 impl<'t> Lowering<'t, '_> {
     pub(super) fn function_call(
@@ -32,6 +34,12 @@ impl<'t> Lowering<'t, '_> {
             Some(with) => self.template(with, Site::With),
             None => Template::Literal(Data::object()),
         };
+        let form = with.and_then(|with| with.get("form")).filter(|_| name.starts_with("human-task:"));
+        if let Some(form) = form
+            && matches!(self.template(form, Site::With), Template::Literal(_))
+        {
+            self.check_schema(form);
+        }
         if let Some(function) = self.declared.get(&("functions", name)).copied() {
             return self.inline(name, at, function, arguments, reference);
         }
@@ -69,8 +77,9 @@ impl<'t> Lowering<'t, '_> {
         }
         let call = match (function, version) {
             HUMAN_TASK => Call::HumanTask { with },
-            (name, _) if name == HUMAN_TASK.0 => {
-                let what = format!("`human-task` {version} (only {})", HUMAN_TASK.1);
+            SIGNAL_TOKEN => Call::SignalToken,
+            (name, _) if name == HUMAN_TASK.0 || name == SIGNAL_TOKEN.0 => {
+                let what = format!("`{name}` {version} (only {})", HUMAN_TASK.1);
                 return self.unsupported(at.place(), &what);
             }
             (name, _) if RESERVED.contains(&name) => {
@@ -134,11 +143,11 @@ impl<'t> Lowering<'t, '_> {
         self.functions.pop();
         let Some(id) = step else { return nothing };
         let step = &mut self.steps[id as usize];
-        if step.input.is_none() && step.condition.is_none() {
+        if step.input.is_none() && step.condition.is_none() && step.input_schema.is_none() {
             step.input = Some(arguments);
             return Kind::Do { list: vec![id] };
         }
-        // `if` and `input.from` of the function must see the arguments, so they become its data first.
+        // `if`, `input.from` and the schema of the function must see the arguments, so they become its data first.
         let Some(set) = self.reserve(name, reference.to_owned(), at) else { return nothing };
         self.steps[set as usize].kind = Kind::Set { value: arguments };
         Kind::Do { list: vec![set, id] }

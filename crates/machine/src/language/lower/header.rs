@@ -2,7 +2,7 @@
 
 use super::{Lowering, expression::Site, list::Targets};
 use crate::{
-    data::Data,
+    ir::Lifecycle,
     language::{names, source::At},
 };
 
@@ -97,9 +97,6 @@ impl<'t> Lowering<'t, '_> {
             let what = format!("expressions in `{}`", language.text().unwrap_or_default());
             self.unsupported(language.place(), &what);
         }
-        if let Some(mode) = evaluate.get("mode").filter(|mode| mode.text() == Some("loose")) {
-            self.unsupported(mode.place(), "the `loose` mode of expressions");
-        }
     }
 
     fn schedule(&mut self, schedule: At<'_>) {
@@ -142,46 +139,23 @@ impl<'t> Lowering<'t, '_> {
         }
         self.check_retries(declared);
         if let Some(extensions) = declared.get("extensions") {
-            self.extensions(extensions);
+            self.check_extensions(extensions);
         }
     }
 
-    fn extensions(&mut self, extensions: At<'t>) {
-        for (_, extension) in extensions.items().flat_map(At::entries) {
-            self.look(|dry| {
-                dry.expression_in(extension, "when", Site::TaskInput);
-                for key in ["before", "after"] {
-                    if let Some(list) = extension.get(key) {
-                        let base = list.pointer();
-                        dry.list(list, &base);
-                    }
-                }
-            });
+    /// Which changes of its instances the definition wants told.
+    pub(super) fn lifecycle(&mut self) -> Lifecycle {
+        let metadata = self.root.get("document").and_then(|document| document.get("metadata"));
+        let wanted = metadata.and_then(|metadata| metadata.get("windlass")?.get("lifecycleEvents"));
+        match wanted.map(|at| (at, at.text())) {
+            None | Some((_, Some("none"))) => Lifecycle::None,
+            Some((_, Some("workflow"))) => Lifecycle::Workflow,
+            Some((_, Some("all"))) => Lifecycle::All,
+            Some((at, _)) => {
+                let message = "`lifecycleEvents` must be none, workflow or all".to_owned();
+                self.error(at.place(), "bad-value", message, None);
+                Lifecycle::None
+            }
         }
-        self.unsupported(extensions.key_place(), "extensions");
-    }
-
-    /// The inline JSON Schema of an `input`, `output` or `export`. Only that of the workflow's input is kept.
-    pub(super) fn schema(&mut self, parent: At<'_>, kept: bool) -> Option<Data> {
-        let schema = parent.get("schema")?;
-        let format = schema.get("format").and_then(At::text).unwrap_or("json");
-        if !(format == "json" || format.starts_with("json:")) {
-            self.unsupported(schema.place(), &format!("schemas of the format `{format}`"));
-            return None;
-        }
-        if let Some(resource) = schema.get("resource") {
-            self.unsupported(resource.key_place(), "schemas from a URL");
-            return None;
-        }
-        if !kept {
-            let message = "this schema is accepted, but data is not checked against it yet".to_owned();
-            self.warn(
-                schema.key_place(),
-                "schema-not-checked",
-                message,
-                "check the data with `if` and `raise`",
-            );
-        }
-        schema.get("document").map(At::to_data)
     }
 }

@@ -25,10 +25,19 @@ impl<'t> Lowering<'t, '_> {
         let timeout = self.timeout(task.get("timeout"), Site::Body);
         let then = self.then(task.get("then"), targets);
         self.check_base(task, then);
+        let [input_schema, output_schema, export_schema] =
+            ["input", "output", "export"].map(|key| task.get(key).and_then(|part| self.schema(part)));
+        let extends = self.extending;
         let step = &mut self.steps[id as usize];
+        (step.input_schema, step.output_schema, step.export_schema) =
+            (input_schema, output_schema, export_schema);
+        step.extends = extends;
         (step.condition, step.input, step.output, step.export) = (condition, input, output, export);
         (step.timeout, step.then, step.kind) = (timeout, then, kind);
         step.metadata = task.get("metadata").map(At::to_data);
+        if let Ok(kind) = shape::kind_of(task) {
+            self.extend(id, kind.key);
+        }
         Some(id)
     }
 
@@ -50,20 +59,21 @@ impl<'t> Lowering<'t, '_> {
             input: None,
             output: None,
             export: None,
+            input_schema: None,
+            output_schema: None,
+            export_schema: None,
             timeout: None,
             then: Then::Continue,
             metadata: None,
+            before: Vec::new(),
+            after: Vec::new(),
+            extends: self.extending,
             kind: Kind::Do { list: Vec::new() },
         });
         Some(self.steps.len() as StepId - 1)
     }
 
     fn check_base(&mut self, task: At<'_>, then: Then) {
-        for key in ["input", "output", "export"] {
-            if let Some(part) = task.get(key) {
-                self.schema(part, false);
-            }
-        }
         if let (Some(_), Some(at), false) = (task.get("if"), task.get("then"), then == Then::Continue) {
             let message =
                 "`then` is ignored when `if` is false: the flow goes on with the next task".to_owned();

@@ -31,7 +31,7 @@ fn json(text: &str) -> Data {
 fn show(workflow: &Workflow, template: &Template) -> String {
     match template {
         Template::Literal(data) => format!("{data:?}"),
-        Template::Expr(id) => format!("<{}>", workflow.exprs[*id as usize].source),
+        Template::Expr(id) | Template::Loose(id, _) => format!("<{}>", workflow.exprs[*id as usize].source),
         Template::Array(items) => {
             format!("[{}]", items.iter().map(|item| show(workflow, item)).collect::<Vec<_>>().join(", "))
         }

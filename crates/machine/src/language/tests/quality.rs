@@ -1,6 +1,6 @@
 //! Warnings: documents that mean something else than they seem to.
 
-use super::{tasks, warned};
+use super::{Format, compile_text, refused, tasks, warned, yaml};
 
 #[test]
 fn embedded_expressions_are_literal() {
@@ -75,21 +75,77 @@ fn tasks_that_nothing_leads_to() {
 
 #[test]
 fn arguments_that_hold_nothing() {
-    warned(
+    refused(
         &tasks("  - a:\n      if: $input.x\n      set: { x: 1 }"),
         "4:11 /do/0/a/if argument-unavailable: `$input` is not available in `if` and `input.from` => use another argument, or move the expression",
     );
-    warned(
+    refused(
         &tasks("  - a:\n      set: { x: '${ $output }' }"),
         "4:17 /do/0/a/set/x argument-unavailable: `$output` is not available in a task => use another argument, or move the expression",
     );
     warned(&tasks("  - a:\n      set: { x: 1 }\n      export: { as: $output }"), "");
+    for (place, argument) in [
+        ("input: { from: '$context' }", "context"),
+        ("input: { from: '$task.name' }", "task"),
+        ("output: { as: '$input' }", "input"),
+        ("output: { as: '$task.name' }", "task"),
+        ("output: { as: '$output' }", "output"),
+    ] {
+        let document = format!("{place}\n{}", tasks("  - a: { set: { x: 1 } }"));
+        let problems = compile_text(document.as_bytes(), Format::Yaml).unwrap_err();
+        assert_eq!(problems.len(), 1, "{place}");
+        assert!(problems[0].message.starts_with(&format!("`${argument}` is not available")), "{place}");
+    }
+    let fine = "input: { from: '{ a: $workflow.id, b: $runtime.name }' }\noutput: { as: '{ c: $context }' }";
+    warned(
+        &format!(
+            "{fine}\n{}",
+            tasks("  - a: { set: { x: 1 }, input: { from: '{ c: $context, t: $task.name }' } }")
+        ),
+        "",
+    );
 }
 
 #[test]
-fn schemas_that_are_not_checked() {
-    warned(
-        &tasks("  - a:\n      input: { schema: { document: { type: object } } }\n      set: { x: 1 }"),
-        "4:16 /do/0/a/input/schema schema-not-checked: this schema is accepted, but data is not checked against it yet => check the data with `if` and `raise`",
+fn schemas_must_be_schemas() {
+    refused(
+        &tasks("  - a:\n      input: { schema: { document: { type: obect } } }\n      set: { x: 1 }"),
+        "4:44 /do/0/a/input/schema/document/type bad-schema: this is not a usable JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
+    );
+    refused(
+        &format!(
+            "output: {{ schema: {{ document: {{ $ref: 'https://a.b/c' }} }} }}\n{}",
+            tasks("  - a: { set: { x: 1 } }")
+        ),
+        "1:39 /output/schema/document/$ref bad-schema: this is not a usable JSON Schema: `https://a.b/c` is outside this schema; put what it refers to under `$defs`",
+    );
+    refused(
+        &tasks("  - a:\n      call: human-task:1.0.0@default\n      with: { form: { type: obect } }"),
+        "5:29 /do/0/a/with/form/type bad-schema: this is not a usable JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
+    );
+    warned(&tasks("  - a:\n      call: human-task:1.0.0@default\n      with: { form: '${ .form }' }"), "");
+}
+
+#[test]
+fn attributes_of_events_have_plain_names() {
+    refused(
+        &tasks("  - a: { emit: { event: { with: { source: 'https://a.b', type: t, orderId: 1 } } } }"),
+        "3:67 /do/0/a/emit/event/with/orderId bad-name: `orderId` cannot be an attribute of an event => use small letters and digits only, or put it into `data`",
+    );
+}
+
+#[test]
+fn lifecycle_events_are_asked_for_by_a_word() {
+    let document = |word: &str| {
+        tasks("  - a: { set: { x: 1 } }").replace(
+            "version: 1.0.0",
+            &format!("version: 1.0.0, metadata: {{ windlass: {{ lifecycleEvents: {word} }} }}"),
+        )
+    };
+    assert_eq!(yaml(&document("all")).workflow.lifecycle, crate::ir::Lifecycle::All);
+    assert_eq!(yaml(&document("workflow")).workflow.lifecycle, crate::ir::Lifecycle::Workflow);
+    refused(
+        &document("some"),
+        "1:113 /document/metadata/windlass/lifecycleEvents bad-value: `lifecycleEvents` must be none, workflow or all",
     );
 }

@@ -111,16 +111,9 @@ fn whole_definition() {
     );
     not_executed(
         &document("evaluate: { language: cel, mode: loose }"),
-        r#"
-            1:23 /evaluate/language unsupported: this engine does not support expressions in `cel` yet
-            1:34 /evaluate/mode unsupported: this engine does not support the `loose` mode of expressions yet
-        "#,
+        "1:23 /evaluate/language unsupported: this engine does not support expressions in `cel` yet",
     );
     not_executed(&document("evaluate: { language: jq, mode: strict }"), "");
-    not_executed(
-        &document("use: { extensions: [ { e: { extend: all, before: [ { b: { set: { x: 1 } } } ] } } ] }"),
-        "1:8 /use/extensions unsupported: this engine does not support extensions yet",
-    );
     not_executed(
         &document("input: { schema: { resource: { endpoint: https://a.b } } }"),
         "1:20 /input/schema/resource unsupported: this engine does not support schemas from a URL yet",
