@@ -135,6 +135,8 @@ CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE b
 CREATE UNIQUE INDEX wf_instances_open_key ON wf_instances (tenant, business_key)
     WHERE business_key IS NOT NULL AND ended_at IS NULL;
 
+CREATE INDEX wf_instances_parts ON wf_instances (tenant, id) WHERE business_parts IS NOT NULL;
+
 CREATE INDEX wf_instances_status ON wf_instances (tenant, status, id);
 
 CREATE TABLE wf_runtime_states (
