@@ -99,6 +99,7 @@ async fn shapes_of_json() {
     assert_eq!(members(&result), ["error", "output", "status"]);
     let shown = json(&["instance", "show", id]).await;
     let expected = [
+        "calls",
         "context",
         "correlation_id",
         "created_at",

@@ -33,7 +33,6 @@ async fn every_exit_code() {
         (&["instance", "show", nobody], 3, "request id: req_"),
         (&["instance", "start", "no-such-definition"], 3, "windlass def list"),
         (&["instance", "start", "examples/no-such-definition"], 3, "no-such-definition"),
-        (&["tenant", "list"], 4, "tenants:read"),
         (&["task", "release", task], 5, "error:"),
         (&["task", "claim", task, "--if-version", "99"], 5, "(stale)"),
         (&["instance", "resume", waiting], 5, "error:"),
@@ -49,6 +48,15 @@ async fn every_exit_code() {
     let mut command = binary(home.path());
     command.env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", "wlk_0000_0000").args(["def", "list"]);
     assert_eq!(said(command).await.code, Some(4), "an unknown key");
+    let made =
+        engine.cli(&["key", "create", "--name", "reader", "--role", "viewer", "-o", "json"]).await.ok();
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let mut command = binary(home.path());
+    command.env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", made["secret"].as_str().unwrap());
+    command.args(["tenant", "list"]);
+    let refused = said(command).await;
+    assert_eq!(refused.code, Some(4), "a key that may not: {}", refused.stderr);
+    assert!(refused.stderr.contains("tenants:read"), "{}", refused.stderr);
     engine.cli(&["instance", "cancel", waiting]).await.ok();
     assert_eq!(engine.cli(&["instance", "result", waiting]).await.code, Some(1), "a cancelled instance");
     assert_eq!(engine.cli(&["instance", "watch", waiting]).await.code, Some(1));
