@@ -15,7 +15,7 @@ mod flow;
 mod listen;
 mod order;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::{
     command::{Answer, Command, Decision, Effect, Event, SignalType, Subject},

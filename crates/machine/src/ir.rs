@@ -133,6 +133,23 @@ pub struct Step {
     pub kind: Kind,
 }
 
+impl Step {
+    /// The lists of steps inside and around, in the order of the document.
+    pub fn lists(&self) -> Vec<&[StepId]> {
+        let mut lists = self.kind.lists();
+        lists.extend(self.before.iter().chain(&self.after).map(|extension| extension.list.as_slice()));
+        lists
+    }
+
+    /// The extension that runs as number `at` before the step, or after it.
+    pub fn extension(&self, after: bool, at: u32) -> Option<&Extension> {
+        match after {
+            false => self.before.get(at as usize),
+            true => self.after.iter().rev().nth(at as usize),
+        }
+    }
+}
+
 /// Steps that an extension puts around another step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extension {
@@ -230,6 +247,44 @@ pub enum Kind {
         #[serde(default)]
         task: Data,
     },
+}
+
+impl Kind {
+    /// The key that makes a task one of this kind.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::Do { .. } => "do",
+            Kind::Set { .. } => "set",
+            Kind::Switch { .. } => "switch",
+            Kind::For { .. } => "for",
+            Kind::Fork { .. } => "fork",
+            Kind::Wait { .. } => "wait",
+            Kind::Raise { .. } => "raise",
+            Kind::Try { .. } => "try",
+            Kind::Emit { .. } => "emit",
+            Kind::Listen { .. } => "listen",
+            Kind::Call { .. } => "call",
+            Kind::Unsupported { .. } => "unsupported",
+        }
+    }
+
+    /// The lists of steps inside, in the order of the document.
+    pub fn lists(&self) -> Vec<&[StepId]> {
+        match self {
+            Kind::Do { list } | Kind::For { list, .. } | Kind::Fork { branches: list, .. } => vec![list],
+            Kind::Try { list, catch } => {
+                std::iter::once(list.as_slice()).chain(catch.list.as_deref()).collect()
+            }
+            Kind::Listen { foreach, .. } => foreach.iter().map(|foreach| foreach.list.as_slice()).collect(),
+            Kind::Set { .. }
+            | Kind::Switch { .. }
+            | Kind::Wait { .. }
+            | Kind::Raise { .. }
+            | Kind::Emit { .. }
+            | Kind::Call { .. }
+            | Kind::Unsupported { .. } => vec![],
+        }
+    }
 }
 
 /// One case of a switch, in order; the case without `when` is the default wherever it stands.

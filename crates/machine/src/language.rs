@@ -16,6 +16,7 @@ mod source;
 pub(crate) mod tests;
 pub mod yaml;
 
+pub(crate) use decompile::own;
 pub use decompile::{decompile, document};
 pub use format::format;
 

@@ -21,6 +21,7 @@ pub mod snapshot;
 pub mod state;
 pub mod time;
 pub mod token;
+pub mod version;
 
 pub use command::{Answer, Command, Decision, Effect, Event, Subject};
 pub use data::Data;

@@ -1,6 +1,11 @@
 //! A definition ready to execute: the IR with every expression and schema compiled once.
 
-use crate::{expr, ir, schema::Schema};
+use crate::{
+    expr,
+    ir::{self, Foreach, Kind, StepId},
+    schema::Schema,
+    state::{Body, Phase},
+};
 
 /// The IR and what was compiled from it. Shared by every instance of the definition version.
 pub struct Program {
@@ -38,5 +43,22 @@ impl Program {
 
     pub fn step(&self, id: ir::StepId) -> &ir::Step {
         &self.ir.steps[id as usize]
+    }
+
+    /// The list that a frame goes through: of the step, or of the workflow itself.
+    pub fn list(&self, step: Option<StepId>, body: &Body) -> &[StepId] {
+        let Some(id) = step else { return &self.ir.root };
+        match (&self.step(id).kind, body) {
+            (_, Body::Around(around)) => {
+                let extension = self.step(id).extension(around.done.is_some(), around.at);
+                extension.map_or(&[], |extension| extension.list.as_slice())
+            }
+            (Kind::Do { list } | Kind::For { list, .. }, _) => list,
+            (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
+                catch.list.as_deref().unwrap_or(&[])
+            }
+            (Kind::Try { list, .. } | Kind::Listen { foreach: Some(Foreach { list, .. }), .. }, _) => list,
+            _ => &[],
+        }
     }
 }

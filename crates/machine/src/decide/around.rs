@@ -79,8 +79,5 @@ impl Turn<'_> {
 
 /// The extension an [`Around`] stands at; those after the step come in reverse.
 pub(super) fn extension<'s>(step: &'s Step, around: &Around) -> Option<&'s Extension> {
-    match around.done {
-        None => step.before.get(around.at as usize),
-        Some(_) => step.after.iter().rev().nth(around.at as usize),
-    }
+    step.extension(around.done.is_some(), around.at)
 }

@@ -1,13 +1,13 @@
 //! The flow between steps: entering, completing, advancing along lists, ending the workflow.
 
 use super::{
-    Ran, Turn, around,
+    Ran, Turn,
     eval::{Stop, affordable},
 };
 use crate::{
     command::Effect,
     data::Data,
-    ir::{Foreach, Kind, SchemaId, StepId, Then},
+    ir::{Kind, SchemaId, StepId, Then},
     schema,
     state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, Status, WaitKind},
 };
@@ -222,19 +222,7 @@ impl Turn<'_> {
     /// The list the branch's top frame goes through.
     fn list(&self, branch: u32) -> &[StepId] {
         let frame = self.top(branch);
-        let Some(id) = frame.step else { return &self.program.ir.root };
-        let step = self.program.step(id);
-        match (&step.kind, &frame.body) {
-            (_, Body::Around(around)) => {
-                around::extension(step, around).map_or(&[], |extension| extension.list.as_slice())
-            }
-            (Kind::Do { list } | Kind::For { list, .. }, _) => list,
-            (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
-                catch.list.as_deref().unwrap_or(&[])
-            }
-            (Kind::Try { list, .. } | Kind::Listen { foreach: Some(Foreach { list, .. }), .. }, _) => list,
-            _ => &[],
-        }
+        self.program.list(frame.step, &frame.body)
     }
 
     /// The top frame's list came to its end.

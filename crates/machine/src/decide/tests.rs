@@ -22,25 +22,25 @@ use crate::{
 use uuid::Uuid;
 
 /// An instance driven by hand: time stands still until told, calls are answered when told.
-pub(super) struct Bench {
-    pub(super) program: Program,
-    pub(super) subject: Subject,
-    pub(super) state: Option<State>,
-    pub(super) now: Time,
-    pub(super) events: Vec<String>,
-    pub(super) calls: Vec<crate::command::Call>,
-    pub(super) timers: Vec<(u64, Time)>,
-    pub(super) tasks: Vec<crate::command::Task>,
-    pub(super) emitted: Vec<Data>,
-    pub(super) continues: Vec<u64>,
+pub(crate) struct Bench {
+    pub(crate) program: Program,
+    pub(crate) subject: Subject,
+    pub(crate) state: Option<State>,
+    pub(crate) now: Time,
+    pub(crate) events: Vec<String>,
+    pub(crate) calls: Vec<crate::command::Call>,
+    pub(crate) timers: Vec<(u64, Time)>,
+    pub(crate) tasks: Vec<crate::command::Task>,
+    pub(crate) emitted: Vec<Data>,
+    pub(crate) continues: Vec<u64>,
 }
 
-pub(super) fn data(json: &str) -> Data {
+pub(crate) fn data(json: &str) -> Data {
     Data::parse(json.as_bytes()).unwrap_or_else(|error| panic!("{json}: {error}"))
 }
 
 /// A definition whose `do` list (and other root keys) is `body`.
-pub(super) fn bench(body: &str) -> Bench {
+pub(crate) fn bench(body: &str) -> Bench {
     let text = format!(
         "document: {{ dsl: '1.0.3', namespace: test, name: spec, version: '1.0.0' }}\n{}\n",
         unindent(body)
@@ -79,7 +79,7 @@ fn unindent(body: &str) -> String {
 
 impl Bench {
     /// Tells the instance something. `false` if it changed nothing.
-    pub(super) fn tell(&mut self, command: Command) -> bool {
+    pub(crate) fn tell(&mut self, command: Command) -> bool {
         let mut answers = Vec::new();
         let decision = loop {
             let state = self.state.as_ref();
@@ -93,7 +93,7 @@ impl Bench {
         true
     }
 
-    fn accept(&mut self, decision: Decision) {
+    pub(crate) fn accept(&mut self, decision: Decision) {
         let Decision { state, events, effects } = decision;
         for event in events {
             let step = event.step.as_deref().and_then(|step| step.rsplit('/').next()).unwrap_or("");
@@ -119,20 +119,20 @@ impl Bench {
         self.state = Some(state);
     }
 
-    pub(super) fn start(mut self, input: &str) -> Bench {
+    pub(crate) fn start(mut self, input: &str) -> Bench {
         let command = Command::Start { input: data(input), business: None, trace: Trace::default() };
         assert!(self.tell(command));
         self
     }
 
     /// Answers the oldest open call.
-    pub(super) fn done(&mut self, result: &str) -> &mut Bench {
+    pub(crate) fn done(&mut self, result: &str) -> &mut Bench {
         let call = self.calls.remove(0);
         assert!(self.tell(Command::CallDone { token: call.token, result: data(result) }));
         self
     }
 
-    pub(super) fn failed(&mut self, status: u16) -> &mut Bench {
+    pub(crate) fn failed(&mut self, status: u16) -> &mut Bench {
         let call = self.calls.remove(0);
         let mut fault = Fault::new(crate::fault::Kind::Communication, "no answer");
         fault.status = status;
@@ -141,7 +141,7 @@ impl Bench {
     }
 
     /// Lets the earliest timer come due.
-    pub(super) fn tick(&mut self) -> &mut Bench {
+    pub(crate) fn tick(&mut self) -> &mut Bench {
         self.timers.sort_by_key(|timer| timer.1);
         let (token, due) = self.timers.remove(0);
         self.now = self.now.max(due);
@@ -149,25 +149,25 @@ impl Bench {
         self
     }
 
-    pub(super) fn signal(&mut self, name: &str, payload: &str) -> bool {
+    pub(crate) fn signal(&mut self, name: &str, payload: &str) -> bool {
         let sequence = self.events.len() as u128 + 1;
         let event = Data::map([("type".to_owned(), Data::text(name)), ("data".to_owned(), data(payload))]);
         self.tell(Command::Signal { id: Uuid::from_u128(sequence), event })
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         self.state.as_ref().expect("started")
     }
 
     #[track_caller]
-    pub(super) fn completes_with(&self, output: &str) {
+    pub(crate) fn completes_with(&self, output: &str) {
         let state = self.state();
         assert_eq!(state.status, Status::Completed, "{:?}", state.error);
         assert_eq!(state.output, Some(data(output)));
     }
 
     #[track_caller]
-    pub(super) fn faults_with(&self, error_type: &str, status: u16, instance: &str) {
+    pub(crate) fn faults_with(&self, error_type: &str, status: u16, instance: &str) {
         let state = self.state();
         assert_eq!(state.status, Status::Faulted);
         let fault = state.error.as_ref().expect("a faulted instance has an error");
@@ -178,6 +178,6 @@ impl Bench {
 
 /// Runs a definition that needs nothing from outside and checks its output.
 #[track_caller]
-pub(super) fn check(body: &str, input: &str, output: &str) {
+pub(crate) fn check(body: &str, input: &str, output: &str) {
     bench(body).start(input).completes_with(output);
 }

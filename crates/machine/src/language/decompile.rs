@@ -19,7 +19,7 @@ type Members = Vec<(String, Data)>;
 
 /// The definition as a document, keys in the order people write them.
 pub fn document(workflow: &ir::Workflow) -> Data {
-    let mut writer = Decompiler { workflow, functions: Vec::new() };
+    let mut writer = Decompiler { workflow, functions: Vec::new(), shallow: false };
     let ir::Workflow {
         ir_version: _,
         // The document has these too.
@@ -67,10 +67,21 @@ pub fn decompile(workflow: &ir::Workflow) -> String {
     super::yaml::write(&document(workflow))
 }
 
+/// The members of a step itself, without the steps inside it.
+pub(crate) fn own(workflow: &ir::Workflow, id: ir::StepId) -> Vec<(String, Data)> {
+    let mut writer = Decompiler { workflow, functions: Vec::new(), shallow: true };
+    let step = &workflow.steps[id as usize];
+    let lists = workflow.steps.iter().flat_map(|step| step.lists());
+    let among = std::iter::once(workflow.root.as_slice()).chain(lists).find(|list| list.contains(&id));
+    writer.task(step, among.unwrap_or_default(), true).entries().unwrap_or_default()
+}
+
 struct Decompiler<'w> {
     workflow: &'w ir::Workflow,
     /// Functions met so far, in the order of their first call.
     functions: Members,
+    /// Leaves lists empty.
+    shallow: bool,
 }
 
 impl Decompiler<'_> {

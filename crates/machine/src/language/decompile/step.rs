@@ -18,6 +18,9 @@ impl Decompiler<'_> {
     /// A list of tasks.
     pub(super) fn list(&mut self, ids: &[StepId]) -> Data {
         let workflow = self.workflow;
+        if self.shallow {
+            return Data::array([]);
+        }
         Data::array(ids.iter().map(|id| {
             let step = &workflow.steps[*id as usize];
             single(&step.name, self.task(step, ids, true))
@@ -25,7 +28,7 @@ impl Decompiler<'_> {
     }
 
     /// One task of the list `among`. A function's task has its input from the call, which writes it.
-    fn task(&mut self, step: &Step, among: &[StepId], with_input: bool) -> Data {
+    pub(super) fn task(&mut self, step: &Step, among: &[StepId], with_input: bool) -> Data {
         let Step {
             name: _,
             reference,
