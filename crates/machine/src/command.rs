@@ -59,6 +59,13 @@ pub enum Command {
     Resume,
     /// Run the step that faulted the instance again.
     Retry,
+    /// Go on in another version of the definition. It takes both versions to decide: see
+    /// [`Plan::migrate`](crate::version::Plan::migrate).
+    Migrate {
+        version: String,
+        #[serde(default)]
+        mapping: crate::version::Mapping,
+    },
     /// What stands for this wait was given up as a dead letter, and is put back.
     PutBack {
         token: u64,

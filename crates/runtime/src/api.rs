@@ -1,6 +1,10 @@
 //! What callers of the runtime ask and what they are answered. No behaviour lives here.
 
-use machine::{Data, Fault, Time, language::Problem};
+use machine::{
+    Data, Fault, Time,
+    language::Problem,
+    version::{Fit, Mapping, Need},
+};
 use uuid::Uuid;
 
 /// Why the runtime refuses. Each variant is one thing the caller can do about it.
@@ -133,4 +137,59 @@ pub struct Change {
 pub struct NewKey {
     pub id: String,
     pub secret: String,
+}
+
+/// To which version an instance shall go.
+#[derive(Clone, Debug, Default)]
+pub struct Migration {
+    pub version: String,
+    pub mapping: Mapping,
+    /// Only say whether it would work.
+    pub dry_run: bool,
+    /// Refused as stale if the instance is not at this state version.
+    pub expected: Option<i64>,
+}
+
+/// Which instances shall go: live ones of this definition, of any other version or of `from` only.
+#[derive(Clone, Debug, Default)]
+pub struct MigrationFilter {
+    pub namespace: String,
+    pub name: String,
+    pub from: Option<String>,
+    /// Where to go on: `next` of the answer before.
+    pub after: Option<Uuid>,
+    pub limit: usize,
+}
+
+/// What became of many moves.
+#[derive(Clone, Debug, Default)]
+pub struct Moves {
+    pub moved: u64,
+    pub refused: u64,
+    /// Some of those refused, and why.
+    pub examples: Vec<(Uuid, String)>,
+    pub next: Option<Uuid>,
+}
+
+/// How the live instances of other versions would fare in a version.
+#[derive(Clone, Debug, Default)]
+pub struct Preflight {
+    pub checked: u64,
+    pub safe: u64,
+    pub needs_mapping: u64,
+    pub breaks: u64,
+    /// Version, what needs a word, and how many instances need it.
+    pub needs: Vec<(String, Need, u64)>,
+    /// Version, why instances break, and how many.
+    pub reasons: Vec<(String, String, u64)>,
+    pub examples: Vec<Unfit>,
+    pub next: Option<Uuid>,
+}
+
+/// An instance that does not fit as it is.
+#[derive(Clone, Debug)]
+pub struct Unfit {
+    pub id: Uuid,
+    pub version: String,
+    pub fit: Fit,
 }

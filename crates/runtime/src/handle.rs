@@ -17,10 +17,10 @@ use uuid::Uuid;
 /// Asks a running node. Every mutating method answers only after its commit is durable.
 #[derive(Clone)]
 pub struct Handle {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
-type Answer<T> = Result<T, Refusal>;
+pub(crate) type Answer<T> = Result<T, Refusal>;
 
 /// One counter or gauge.
 #[derive(Clone, Debug)]
@@ -377,7 +377,7 @@ impl Handle {
     }
 }
 
-fn count(problems: &[language::Problem], lead: &str) -> String {
+pub(crate) fn count(problems: &[language::Problem], lead: &str) -> String {
     match problems {
         [one] => format!("{lead} one problem: {}", one.message),
         many => {

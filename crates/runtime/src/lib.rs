@@ -33,6 +33,7 @@ mod starts;
 mod tasks;
 mod tasks_for_people;
 mod turn;
+mod versions;
 
 pub use handle::Handle;
 pub use node::{Node, Parts};

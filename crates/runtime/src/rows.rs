@@ -17,7 +17,10 @@ use uuid::Uuid;
 pub(crate) struct Change<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) subject: &'a Subject,
+    /// The version the instance goes on in.
     pub(crate) program: &'a Program,
+    /// True if it was in another one before.
+    pub(crate) moved: bool,
     /// `None` for a start.
     pub(crate) before: Option<(&'a State, i64)>,
     pub(crate) decision: &'a Decision,
@@ -52,6 +55,10 @@ impl Change<'_> {
             Some((before, _)) => {
                 writes.push(Write::UpdateState(state));
                 writes.extend(self.projection(before));
+                writes.extend(self.moved.then(|| Write::MoveInstance {
+                    instance: self.subject.instance,
+                    definition_version: self.program.ir.version.clone(),
+                }));
             }
         }
         let events = serde_json::to_vec(&self.decision.events).expect("events are plain JSON");

@@ -124,6 +124,7 @@ impl Begun<'_> {
             engine,
             subject: self.subject,
             program: &self.program,
+            moved: false,
             before: None,
             decision: &self.decision,
             signal: None,

@@ -10,6 +10,7 @@ use crate::{
     patience::Patience,
     refusal, rows,
     slots::{self, Cached},
+    versions,
 };
 use futures_util::FutureExt;
 use machine::{
@@ -209,7 +210,14 @@ async fn attempt(
     }
     let subject = Subject { tenant: work.tenant.clone(), instance: work.instance, origin: None };
     let now = engine.now();
-    let decision = decide_fully(engine, &current, &subject, &work.command, now).await?;
+    let (program, decision) = match &work.command {
+        Command::Migrate { version, mapping } => {
+            let moved = versions::moved(engine, &work.tenant, &current, version, mapping).await;
+            // As below: only the stored state can say no.
+            moved.map_err(|refusal| if remembered { Trouble::Lost } else { Trouble::Refused(refusal) })?
+        }
+        command => (current.program.clone(), decide_fully(engine, &current, &subject, command, now).await?),
+    };
     let Some(mut decision) = decision else {
         // Another node may have moved the instance since: only the stored state can say "nothing to do".
         return if remembered { Err(Trouble::Lost) } else { consume_only(engine, work, current).await };
@@ -224,7 +232,8 @@ async fn attempt(
     let change = rows::Change {
         engine,
         subject: &subject,
-        program: &current.program,
+        program: &program,
+        moved: program.ir.version != current.program.ir.version,
         before: Some((&current.state, current.version)),
         decision: &decision,
         signal: work.signal_id(),
@@ -247,7 +256,7 @@ async fn attempt(
     let Decision { state, .. } = decision;
     let turned = Turned { changed: true, status: state.status_word(), version };
     after(engine, &subject, Some(&current.state), &state, version, now);
-    let kept = Cached { version, state: Arc::new(state), program: current.program };
+    let kept = Cached { version, state: Arc::new(state), program };
     born.dispatch(engine, &subject);
     Ok((turned, Some(kept)))
 }

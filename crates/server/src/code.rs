@@ -66,6 +66,7 @@ pub const INSTANCE_EXISTS: Code = code("instance-exists", 409, "An instance has 
 pub const TENANT_EXISTS: Code = code("tenant-exists", 409, "The tenant exists");
 pub const NOT_ALLOWED_NOW: Code = code("not-allowed-now", 409, "The instance's status does not allow this");
 pub const INSTANCE_ENDED: Code = code("instance-ended", 409, "The instance has ended");
+pub const DOES_NOT_FIT: Code = code("does-not-fit", 409, "The instance does not fit into the version");
 pub const DEFINITION_UNUSABLE: Code =
     code("definition-unusable", 409, "The stored definition cannot be used");
 pub const TURN_FAILED: Code = code("turn-failed", 409, "The instance cannot take its next step");
@@ -128,6 +129,7 @@ pub const ALL: &[Code] = &[
     TENANT_EXISTS,
     NOT_ALLOWED_NOW,
     INSTANCE_ENDED,
+    DOES_NOT_FIT,
     DEFINITION_UNUSABLE,
     TURN_FAILED,
     TASK_ENDED,

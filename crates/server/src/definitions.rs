@@ -10,7 +10,7 @@ use crate::{
     code,
     page::{self, Cursors, Page},
     problem::{Flaw, Problem, ProblemBody, flaws},
-    query::{Named, NoParameters, Parameters},
+    query::{Named, NoParameters, Parameters, invalid},
     wire,
 };
 use axum::{
@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use runtime::api::Refusal;
+use runtime::api::{DefinitionRef, Refusal};
 use serde::Serialize;
 use store::{
     rows::DefinitionRow,
@@ -178,7 +178,10 @@ fn read_place(position: &[u8]) -> Option<(String, String)> {
 /// Reads the newest version.
 #[utoipa::path(
     get, path = "/api/v1/definitions/{namespace}/{name}", tag = "definitions", operation_id = "get_definition",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(
+        ("namespace" = String, Path), ("name" = String, Path),
+        ("form" = Option<String>, Query, description = "`source`, or `decompiled`: YAML written from what is executed"),
+    ),
     responses(
         (status = 200, description = "the newest version", content(
             (DefinitionDetail = "application/json"), (String = "application/yaml"))),
@@ -188,10 +191,13 @@ fn read_place(position: &[u8]) -> Option<(String, String)> {
 pub(crate) async fn newest(
     State(app): State<App>,
     caller: Caller,
-    _: NoParameters,
+    uri: Uri,
     headers: HeaderMap,
     Named((namespace, name)): Named<(String, String)>,
 ) -> Result<Response, Problem> {
+    if is_decompiled(&uri)? {
+        return decompiled(&app, &caller, DefinitionRef { namespace, name, version: None }).await;
+    }
     let row = app.store().definition(&caller.tenant, &namespace, &name, None).await?;
     row.map(|row| detail(row, &headers)).ok_or_else(|| Problem::not_found("definition"))
 }
@@ -241,7 +247,10 @@ pub(crate) async fn versions(
 #[utoipa::path(
     get, path = "/api/v1/definitions/{namespace}/{name}/versions/{version}", tag = "definitions",
     operation_id = "get_definition_version",
-    params(("namespace" = String, Path), ("name" = String, Path), ("version" = String, Path)),
+    params(
+        ("namespace" = String, Path), ("name" = String, Path), ("version" = String, Path),
+        ("form" = Option<String>, Query, description = "`source`, or `decompiled`: YAML written from what is executed"),
+    ),
     responses(
         (status = 200, description = "the version", content(
             (DefinitionDetail = "application/json"), (String = "application/yaml"))),
@@ -251,12 +260,29 @@ pub(crate) async fn versions(
 pub(crate) async fn version(
     State(app): State<App>,
     caller: Caller,
-    _: NoParameters,
+    uri: Uri,
     headers: HeaderMap,
     Named((namespace, name, version)): Named<(String, String, String)>,
 ) -> Result<Response, Problem> {
+    if is_decompiled(&uri)? {
+        return decompiled(&app, &caller, DefinitionRef { namespace, name, version: Some(version) }).await;
+    }
     let row = app.store().definition(&caller.tenant, &namespace, &name, Some(&version)).await?;
     row.map(|row| detail(row, &headers)).ok_or_else(|| Problem::not_found("definition version"))
+}
+
+/// True if the document shall be written from what is executed.
+fn is_decompiled(uri: &Uri) -> Result<bool, Problem> {
+    match Parameters::read(uri, &["form"])?.text("form") {
+        None | Some("source") => Ok(false),
+        Some("decompiled") => Ok(true),
+        Some(_) => Err(invalid("form", "this must be source or decompiled")),
+    }
+}
+
+async fn decompiled(app: &App, caller: &Caller, wanted: DefinitionRef) -> Result<Response, Problem> {
+    let text = app.handle.decompiled(&caller.tenant, &wanted).await?;
+    Ok(([(header::CONTENT_TYPE, "application/yaml")], text).into_response())
 }
 
 fn detail(row: DefinitionRow, headers: &HeaderMap) -> Response {

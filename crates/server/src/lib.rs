@@ -41,6 +41,7 @@ mod tasks;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod versions;
 mod wire;
 
 pub use options::Options;

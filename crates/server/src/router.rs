@@ -8,7 +8,7 @@ use crate::{
     problem::Problem,
     result,
     routes::ROUTES,
-    starts, stream, tasks, tenants,
+    starts, stream, tasks, tenants, versions,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -80,6 +80,11 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(definitions::newest))
         .routes(routes!(definitions::versions))
         .routes(routes!(definitions::version))
+        .routes(routes!(versions::diff))
+        .routes(routes!(versions::preflight))
+        .routes(routes!(versions::preflight_document))
+        .routes(routes!(versions::migrate))
+        .routes(routes!(versions::migrate_many))
         .routes(routes!(instances::list, starts::start))
         .routes(routes!(bulk::start))
         .routes(routes!(instances::read))

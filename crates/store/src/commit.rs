@@ -56,6 +56,11 @@ pub enum Write {
     CreateTenant(TenantRow),
     // ---- plain writes ----
     UpdateInstance(Box<InstanceChange>),
+    /// The instance goes on in another version of its definition, in projection and snapshot.
+    MoveInstance {
+        instance: Uuid,
+        definition_version: String,
+    },
     History(HistoryRow),
     /// Inserts a signal; one with the same id already there is left as it is.
     Signal(SignalRow),
@@ -174,6 +179,7 @@ impl Write {
             Write::CreateTask(row) => (1, row.payload.len()),
             Write::UpdateTask { task, .. } => (1, task.payload.len() + some(&task.result)),
             Write::CreateDefinition(row) => (1, row.source.len() + row.ir.len()),
+            Write::MoveInstance { .. } => (2, 0),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
             _ => (1, 0),
         }

@@ -70,10 +70,11 @@ pub(crate) enum Command {
     Up(up::Args),
     /// Start an engine from a configuration file
     Serve(serve::Args),
-    /// Definitions: deploy, validate, list, show
+    /// Definitions: deploy, validate, list, show, fmt, diff, preflight
     #[command(subcommand, visible_alias = "definition", aliases = ["defs", "definitions"])]
     Def(def::Verb),
-    /// Instances: start, list, show, watch, signal, cancel, pause, resume, retry, result, history
+    /// Instances: start, list, show, watch, signal, cancel, pause, resume, retry, migrate, result,
+    /// history
     #[command(subcommand, alias = "instances")]
     Instance(instance::Verb),
     /// Tasks for people: list, show, claim, release, assign, complete

@@ -13,11 +13,13 @@ use std::{io::Read, time::Duration};
 pub(crate) mod api;
 pub(crate) mod def;
 pub(crate) mod dlq;
+pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
 pub(crate) mod start;
 pub(crate) mod task;
 pub(crate) mod tenant;
+pub(crate) mod version;
 pub(crate) mod watch;
 
 /// What every verb needs.

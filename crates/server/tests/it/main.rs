@@ -15,6 +15,7 @@ mod poison;
 mod sockets;
 mod stream;
 mod tasks;
+mod versions;
 
 /// Every file of this folder is a module of this binary: a forgotten one would never be compiled.
 #[test]

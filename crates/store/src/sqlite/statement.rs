@@ -60,6 +60,8 @@ statements! {
     UpdateInstance = "UPDATE wf_instances SET status = ?3, updated_at = ?4, output = coalesce(?5, output),
          error = iif(?6, ?7, error), context = coalesce(?8, context), ended_at = iif(?9, ?10, ended_at)
          WHERE tenant = ?1 AND id = ?2";
+    MoveInstance = "UPDATE wf_instances SET version = ?3 WHERE tenant = ?1 AND id = ?2";
+    MoveState = "UPDATE wf_runtime_states SET version = ?3 WHERE tenant = ?1 AND runtime_instance_id = ?2";
     History = "INSERT INTO wf_history (tenant, instance, version, at, events) VALUES (?1, ?2, ?3, ?4, ?5)";
     Signal = "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt,
          owner, envelope)

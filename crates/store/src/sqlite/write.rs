@@ -33,6 +33,11 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             Conflict::Exists,
         ),
         Write::UpdateInstance(row) => update_instance(to, tenant, row),
+        Write::MoveInstance { instance, definition_version } => {
+            let values = params![tenant, instance.as_bytes(), definition_version];
+            plain(to, S::MoveInstance, values)?;
+            plain(to, S::MoveState, values)
+        }
         Write::History(row) => {
             plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])
         }

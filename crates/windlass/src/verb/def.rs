@@ -1,6 +1,6 @@
-//! `windlass def`: deploy, validate, list and show definitions.
+//! `windlass def`: deploy, validate, list, show, format and compare definitions.
 
-use super::{Context, ListArgs, list};
+use super::{Context, ListArgs, fmt, list, version};
 use crate::{
     client::{Answer, Ask, segment},
     failure::{Failure, Flaw, flaw_lines},
@@ -64,10 +64,24 @@ pub(crate) enum Verb {
         /// The document as it was deployed, byte for byte
         #[arg(long)]
         source: bool,
-        /// List the versions, newest first
+        /// The document as YAML written from what is executed
         #[arg(long, conflicts_with = "source")]
+        decompiled: bool,
+        /// List the versions, newest first
+        #[arg(long, conflicts_with_all = ["source", "decompiled"])]
         versions: bool,
     },
+    /// Lay documents out: indentation, spacing, blank lines; comments stay
+    ///
+    /// Keys keep their order, texts their quotes, and a list or object that fits on its one line stays on it.
+    /// Nothing is written unless the result means the same and has every comment.
+    Fmt(fmt::Args),
+    /// Say what changed between two documents or versions
+    Diff(version::DiffArgs),
+    /// Say which live instances could go on in a version
+    ///
+    /// Exit code 5 if some cannot.
+    Preflight(version::PreflightArgs),
 }
 
 const COLUMNS: &[Column] = &[
@@ -87,7 +101,13 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             })
             .await
         }
-        Verb::Show { definition, source, versions } => show(context, &definition, source, versions).await,
+        Verb::Show { definition, source, decompiled, versions } => {
+            let form = if decompiled { Some("decompiled") } else { source.then_some("source") };
+            show(context, &definition, form, versions).await
+        }
+        Verb::Fmt(args) => fmt::run(&args, context),
+        Verb::Diff(args) => version::diff(context, &args).await,
+        Verb::Preflight(args) => version::preflight(context, &args).await,
     }
 }
 
@@ -197,20 +217,37 @@ fn document(ask: Ask, file: &Path) -> Result<Ask, Failure> {
     Ok(ask.body(if is_json { "application/json" } else { "application/yaml" }, bytes))
 }
 
-async fn show(context: &Context, definition: &str, source: bool, versions: bool) -> Result<(), Failure> {
+/// The document of a deployed version, byte for byte.
+pub(crate) async fn source(context: &Context, definition: &str) -> Result<Vec<u8>, Failure> {
     let Reference { namespace, name, version } = resolve(context, definition).await?;
-    let base = format!("/definitions/{}/{}", segment(&namespace), segment(&name));
+    let ask = Ask::get(path(&namespace, &name, version.as_deref())).header("Accept", "application/yaml");
+    Ok(context.client.ask(ask).await?.body)
+}
+
+fn path(namespace: &str, name: &str, version: Option<&str>) -> String {
+    let base = format!("/definitions/{}/{}", segment(namespace), segment(name));
+    match version {
+        Some(version) => format!("{base}/versions/{}", segment(version)),
+        None => base,
+    }
+}
+
+async fn show(
+    context: &Context,
+    definition: &str,
+    form: Option<&str>,
+    versions: bool,
+) -> Result<(), Failure> {
+    let Reference { namespace, name, version } = resolve(context, definition).await?;
+    let base = path(&namespace, &name, None);
     if versions {
         let page = ListArgs { limit: None, cursor: None, all: true };
         return list(context, &page, COLUMNS, || Ask::get(format!("{base}/versions"))).await;
     }
-    let path = match &version {
-        Some(version) => format!("{base}/versions/{}", segment(version)),
-        None => base,
-    };
-    if source {
-        let answer = context.client.ask(Ask::get(path).header("Accept", "application/yaml")).await?;
-        return context.out.data(&answer.body);
+    let path = path(&namespace, &name, version.as_deref());
+    if let Some(form) = form {
+        let ask = Ask::get(path).query("form", form).header("Accept", "application/yaml");
+        return context.out.data(&context.client.ask(ask).await?.body);
     }
     let answer = context.client.ask(Ask::get(path)).await?;
     let fields = [

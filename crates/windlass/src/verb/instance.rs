@@ -1,6 +1,6 @@
 //! `windlass instance`: list, show, follow, signal and order about instances.
 
-use super::{Context, ListArgs, change, duration, list, read_json, start, watch};
+use super::{Context, ListArgs, change, duration, list, read_json, start, version, watch};
 use crate::{
     client::{Ask, segment},
     failure::{Exit, Failure},
@@ -94,6 +94,11 @@ pub(crate) enum Verb {
         #[arg(value_name = "ID")]
         id: String,
     },
+    /// Let instances go on in another version of their definition
+    ///
+    /// What is under way (calls, timers, tasks) comes back to them there. `windlass def preflight` says before
+    /// which instances fit. Exit code 5 if one was refused.
+    Migrate(version::MigrateArgs),
     /// Show how an instance ended
     ///
     /// Exit code 0 if it completed, 1 if it faulted or was cancelled, 124 if it goes on.
@@ -191,6 +196,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Retry { id } => {
             order(context, &id, "retry", &format!("follow it: windlass instance watch {id}")).await
         }
+        Verb::Migrate(args) => version::migrate(context, &args).await,
         Verb::Result { id, wait } => result(context, &id, wait).await,
         Verb::History { id, page } => {
             list(context, &page, EVENTS, || Ask::get(format!("/instances/{}/history", segment(&id)))).await

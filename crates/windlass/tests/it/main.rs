@@ -14,6 +14,7 @@ mod kill;
 mod serve;
 mod up;
 mod verbs;
+mod versions;
 
 /// A file that is not named above would silently not be tested.
 #[test]
