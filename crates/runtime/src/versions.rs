@@ -78,17 +78,31 @@ fn reasons(fit: &Fit) -> String {
 }
 
 impl Handle {
-    /// What changed between two deployed versions.
+    /// What changed between two deployed versions: by default the newest one, and the one before it.
     pub async fn diff(
         &self,
         tenant: &TenantId,
         namespace: &str,
         name: &str,
-        from: &str,
-        to: &str,
+        from: Option<&str>,
+        to: Option<&str>,
     ) -> Answer<version::Diff> {
-        let old = exact(&self.engine, tenant, namespace, name, from).await?;
-        let new = exact(&self.engine, tenant, namespace, name, to).await?;
+        let wanted = DefinitionRef {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            version: to.map(str::to_owned),
+        };
+        let new = self.engine.definitions.resolve(tenant, &wanted).await?;
+        let from = match from {
+            Some(from) => from.to_owned(),
+            None => {
+                let all = self.engine.store.versions(tenant, namespace, name).await;
+                let all = all.map_err(refusal::of_store)?;
+                let older = all.iter().skip_while(|row| row.version != new.ir.version).nth(1);
+                older.map_or_else(|| new.ir.version.clone(), |row| row.version.clone())
+            }
+        };
+        let old = exact(&self.engine, tenant, namespace, name, &from).await?;
         Ok(version::diff(&old.ir, &new.ir))
     }
 

@@ -6,7 +6,7 @@ use crate::{
     body::{self, Fields},
     code, etag,
     problem::{Problem, ProblemBody},
-    query::{self, Named, NoParameters, Parameters, invalid},
+    query::{self, Named, NoParameters, Parameters},
     wire::{Status, Stored},
 };
 use axum::{
@@ -102,8 +102,8 @@ pub(crate) struct RefusedMove {
     operation_id = "diff_definition_versions",
     params(
         ("namespace" = String, Path), ("name" = String, Path),
-        ("from" = String, Query, description = "the older version"),
-        ("to" = String, Query, description = "the newer version"),
+        ("from" = Option<String>, Query, description = "the older version; the one before `to` unless given"),
+        ("to" = Option<String>, Query, description = "the newer version; the newest unless given"),
     ),
     responses(
         (status = 200, description = "what changed", body = Difference),
@@ -117,8 +117,7 @@ pub(crate) async fn diff(
     Named((namespace, name)): Named<(String, String)>,
 ) -> Result<Json<Difference>, Problem> {
     let parameters = Parameters::read(&uri, &["from", "to"])?;
-    let needed = |key: &str| parameters.text(key).ok_or_else(|| invalid(key, "this parameter is required"));
-    let (from, to) = (needed("from")?, needed("to")?);
+    let (from, to) = (parameters.text("from"), parameters.text("to"));
     let diff = app.handle.diff(&caller.tenant, &namespace, &name, from, to).await?;
     Ok(Json(Difference { definition: diff.definition, steps: diff.steps }))
 }

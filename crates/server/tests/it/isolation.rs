@@ -34,6 +34,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         let body = match route.path.rsplit('/').next().unwrap() {
             "assign" => r#"{"to":"eve"}"#,
             "complete" => r#"{"result":1}"#,
+            "migrate" => r#"{"version":"1.0.0"}"#,
             _ => "",
         };
         let answer = world.ask(route.method, &path, Some(&foreign), body).await;

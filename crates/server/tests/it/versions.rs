@@ -70,7 +70,9 @@ async fn versions_are_compared() {
         (&json!("changed"), &json!("/do/1/done"), &json!("/do/2/done"))
     );
     assert_eq!(done["changes"], json!([{"what": "set.version", "from": "old", "to": "new"}]));
-    world.get("/api/v1/definitions/test/flow/diff?from=1.0.0").await.problem(400, "invalid-parameter");
+    let newest = world.get("/api/v1/definitions/test/flow/diff").await.ok(200);
+    let asked = world.get("/api/v1/definitions/test/flow/diff?from=1.1.0&to=2.0.0").await.ok(200);
+    assert_eq!(newest, asked, "the newest and the one before it unless said otherwise");
     world.get("/api/v1/definitions/test/flow/diff?from=1.0.0&to=3.0.0").await.problem(404, "not-found");
 }
 
