@@ -4,7 +4,11 @@ use crate::{
     api::{DefinitionRef, Refusal},
     lanes::CallQueue,
 };
-use machine::{Program, TenantId, ir, language::Problem};
+use machine::{
+    Program, TenantId,
+    ir::{self, Lifecycle},
+    language::Problem,
+};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,6 +24,8 @@ type Key = (TenantId, String, String, String);
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
     cache: Mutex<Cache>,
+    /// What the operator wants told of every instance.
+    lifecycle: Lifecycle,
 }
 
 #[derive(Default)]
@@ -39,8 +45,8 @@ pub(crate) enum Missing {
 }
 
 impl Definitions {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Definitions {
-        Definitions { store, cache: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, lifecycle: Lifecycle) -> Definitions {
+        Definitions { store, cache: Mutex::default(), lifecycle }
     }
 
     /// The program of an exact version.
@@ -58,7 +64,9 @@ impl Definitions {
         let row =
             self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
         let row = row.ok_or(Missing::Unknown)?;
-        let program = Arc::new(load(&row.ir).map_err(Missing::Unusable)?);
+        let mut program = load(&row.ir).map_err(Missing::Unusable)?;
+        program.lifecycle = program.lifecycle.max(self.lifecycle);
+        let program = Arc::new(program);
         self.remember(key, program.clone());
         Ok(program)
     }

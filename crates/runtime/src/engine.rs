@@ -15,7 +15,7 @@ use crate::{
     tasks::Tasks,
 };
 use async_trait::async_trait;
-use machine::{Data, Fault, Time, expr::Evaluation, fault::Kind};
+use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
 use std::sync::Arc;
 use store::Store;
 use tokio::sync::Semaphore;
@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) evaluator: Arc<dyn Evaluate>,
     pub(crate) options: Options,
+    /// What signal tokens are made with.
+    pub(crate) origin: Arc<Origin>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) committer: Committer,
     pub(crate) definitions: Definitions,
@@ -61,6 +63,11 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// An instance as the machine is told of it.
+    pub(crate) fn subject(&self, tenant: &TenantId, instance: Uuid) -> Subject {
+        Subject { tenant: tenant.clone(), instance, origin: Some(self.origin.clone()) }
     }
 
     /// False once new work is refused.

@@ -161,6 +161,21 @@ impl Handle {
         signals::signal(&self.engine, tenant, instance, signal).await
     }
 
+    /// Signals the instance that gave out the token, which comes as `token` of the signal's data.
+    pub async fn signal_by_token(&self, token: &str, mut signal: Signal) -> Answer<Uuid> {
+        let unknown = || Refusal::NotFound("token".to_owned());
+        let (tenant, instance) = machine::token::read(&self.engine.origin.key, token).ok_or_else(unknown)?;
+        let mut members = match signal.data.entries() {
+            Some(members) => members,
+            None if signal.data.is_null() => Vec::new(),
+            None => vec![("value".to_owned(), signal.data)],
+        };
+        members.retain(|(name, _)| name != "token");
+        members.push(("token".to_owned(), Data::text(token)));
+        signal.data = Data::map(members);
+        self.signal(&tenant, instance, signal).await
+    }
+
     /// Keeps a signal for an instance that may not have started yet.
     pub async fn signal_early(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
         signals::signal(&self.engine, tenant, instance, signal).await

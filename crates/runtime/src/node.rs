@@ -17,7 +17,7 @@ use crate::{
     slots::Slots,
     tasks::{Halt, Tasks},
 };
-use machine::Time;
+use machine::{Time, token::Origin};
 use std::{sync::Arc, time::Duration};
 use store::Store;
 use tokio::sync::Semaphore;
@@ -76,6 +76,10 @@ impl Node {
         if left > 0 {
             tracing::info!(rows = left, "took over work left behind");
         }
+        let fresh = [entropy.bytes16(), entropy.bytes16()].concat();
+        let fresh = fresh.try_into().expect("twice 16 bytes");
+        let key = store.deployment_key("signal-token", fresh).await?;
+        let origin = Arc::new(Origin { key, public_url: options.public_url.clone() });
         let tasks = Arc::new(Tasks::new(crash));
         let pipeline = Pipeline {
             store: store.clone(),
@@ -87,7 +91,8 @@ impl Node {
         let engine = Arc::new(Engine {
             node,
             committer: Committer::start(&tasks, pipeline),
-            definitions: Definitions::new(store.clone()),
+            definitions: Definitions::new(store.clone(), options.lifecycle),
+            origin,
             turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),
             slots: Slots::new(),
             held: Held::default(),

@@ -1,6 +1,6 @@
 //! Every bound and period of the runtime, with its default.
 
-use machine::{retry::RetryPolicy, time::Span};
+use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 
 /// How a node behaves. Each `_max` is a bound on memory or on work in flight.
 #[derive(Clone, Debug)]
@@ -30,6 +30,10 @@ pub struct Options {
     pub http_timeout: Span,
     /// Bytes of an HTTP response or a worker's answer that are taken.
     pub answer_bytes_max: usize,
+    /// Which changes of instances are told as events at least; a definition may ask for more.
+    pub lifecycle: Lifecycle,
+    /// The address under which others reach the API, without a slash at its end; signal tokens name it.
+    pub public_url: String,
 }
 
 impl Default for Options {
@@ -53,6 +57,8 @@ impl Default for Options {
             stop_grace: Span::from_secs(10),
             http_timeout: Span::from_secs(30),
             answer_bytes_max: 1024 * 1024,
+            lifecycle: Lifecycle::None,
+            public_url: String::new(),
         }
     }
 }

@@ -65,7 +65,7 @@ async fn start_as(
         return Ok(answer);
     }
     let program = engine.definitions.resolve(tenant, &start.definition).await?;
-    let subject = Subject { tenant: tenant.clone(), instance: id, origin: None };
+    let subject = engine.subject(tenant, id);
     let command = Command::Start {
         input: start.input,
         business: start.business_key.map(|key| BusinessReference { key, parts: parts(start.business_parts) }),

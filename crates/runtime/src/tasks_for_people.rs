@@ -6,7 +6,11 @@ use crate::{
     refusal, rows,
     turn::{self, Work},
 };
-use machine::{Command, TenantId};
+use machine::{
+    Command, Data, TenantId,
+    language::Problem,
+    schema::{Schema, Violation},
+};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
 use uuid::Uuid;
@@ -31,6 +35,7 @@ pub(crate) async fn act(
         let (after, kind) = change(&before, &act, actor, engine.now())?;
         let landed = match &act {
             TaskAct::Complete { result } => {
+                fits(&before, result)?;
                 complete(engine, tenant, &before, &after, result.clone(), actor).await?
             }
             _ => store_act(engine, tenant, &before, &after, kind, actor).await?,
@@ -44,6 +49,19 @@ pub(crate) async fn act(
         code: "task-busy",
         detail: "others keep changing the task; look again".to_owned(),
         existing: None,
+    })
+}
+
+/// Holds a result against the task's form.
+fn fits(task: &TaskRow, result: &Data) -> Result<(), Refusal> {
+    let Some(form) = task.form.as_deref() else { return Ok(()) };
+    // A form that is no schema was refused when the task was made; an older one binds nobody.
+    let Some(form) = Data::parse(form).ok().and_then(|form| Schema::new(&form).ok()) else { return Ok(()) };
+    let problem = |Violation { path, message }: Violation| Problem::of_data(path, message);
+    form.check(result).map_err(|violations| Refusal::Invalid {
+        code: "task-result-invalid",
+        detail: "the result does not fit the task's form".to_owned(),
+        problems: violations.into_iter().map(problem).collect(),
     })
 }
 

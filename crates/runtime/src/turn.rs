@@ -208,7 +208,7 @@ async fn attempt(
         let stale = Trouble::Refused(Refusal::Stale { current: current.version });
         return Err(if remembered { Trouble::Lost } else { stale });
     }
-    let subject = Subject { tenant: work.tenant.clone(), instance: work.instance, origin: None };
+    let subject = engine.subject(&work.tenant, work.instance);
     let now = engine.now();
     let (program, decision) = match &work.command {
         Command::Migrate { version, mapping } => {

@@ -79,6 +79,8 @@ pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
 pub const DEFINITION_UNSUPPORTED: Code =
     code("definition-unsupported", 422, "The definition uses what this engine does not execute");
+pub const TASK_RESULT_INVALID: Code =
+    code("task-result-invalid", 422, "The result does not fit the task's form");
 pub const REFUSED_BY_STORE: Code = code("refused-by-store", 422, "The store does not take this");
 pub const IDEMPOTENCY_KEY_REUSED: Code =
     code("idempotency-key-reused", 422, "The idempotency key was used with another request");
@@ -140,6 +142,7 @@ pub const ALL: &[Code] = &[
     STALE,
     DEFINITION_INVALID,
     DEFINITION_UNSUPPORTED,
+    TASK_RESULT_INVALID,
     REFUSED_BY_STORE,
     IDEMPOTENCY_KEY_REUSED,
     BUSY,

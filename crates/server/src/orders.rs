@@ -6,13 +6,13 @@ use crate::{
     body::{self, Nothing},
     code, etag,
     problem::{Problem, ProblemBody},
-    query::{self, Named, NoParameters},
+    query::{self, Named, NoParameters, Parameters},
     wire::{Status, Stored},
 };
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, Uri},
 };
 use machine::{
     Data,
@@ -58,22 +58,63 @@ pub(crate) async fn signal(
     body: body::Json,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let instance = query::path_id(Kind::Instance, &text)?;
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        let detail = format!("a signal's name is 1 to {NAME_BYTES_MAX} bytes without control characters");
-        return Err(Problem::new(code::INVALID_ID, detail));
-    }
+    check_name(&name)?;
     let id = signal_id(&headers, &caller, instance)?;
     let signal = Signal { name, data: body.0.unwrap_or(Data::NULL), id };
     let id = detached(async move { Ok(app.handle.signal(&caller.tenant, instance, signal).await?) }).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted { id: id::show(Kind::Signal, id) })))
 }
 
+/// Sends a signal to the instance that gave out the token (`signal-token:1.0.0@default`); no key is needed. The body
+/// is the signal's data, and the token is added to it.
+#[utoipa::path(
+    post, path = "/api/v1/signals/{token}", tag = "instances", operation_id = "signal_by_token",
+    security(()),
+    params(
+        ("token" = String, Path),
+        ("name" = Option<String>, Query, description = "the event's type; `signal` unless given"),
+        ("Signal-Id" = Option<String>, Header, description = "the sender's own id, a UUID"),
+    ),
+    request_body(content = Stored, description = "any JSON value"),
+    responses(
+        (status = 202, description = "accepted and durable", body = Accepted),
+        (status = 404, description = "no such token", body = ProblemBody),
+        (status = 409, description = "the instance has ended", body = ProblemBody),
+    )
+)]
+pub(crate) async fn signal_by_token(
+    State(app): State<App>,
+    uri: Uri,
+    headers: HeaderMap,
+    Named(token): Named<String>,
+    body: body::Json,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let parameters = Parameters::read(&uri, &["name"])?;
+    let name = parameters.owned("name").unwrap_or_else(|| "signal".to_owned());
+    check_name(&name)?;
+    let signal = Signal { name, data: body.0.unwrap_or(Data::NULL), id: given_id(&headers)? };
+    let id = detached(async move { Ok(app.handle.signal_by_token(&token, signal).await?) }).await?;
+    Ok((StatusCode::ACCEPTED, Json(Accepted { id: id::show(Kind::Signal, id) })))
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let detail = format!("a signal's name is 1 to {NAME_BYTES_MAX} bytes without control characters");
+        return Err(Problem::new(code::INVALID_ID, detail));
+    }
+    Ok(())
+}
+
+fn given_id(headers: &HeaderMap) -> Result<Option<Uuid>, Problem> {
+    const ID_BYTES_MAX: usize = 64;
+    let Some(text) = query::header(headers, "signal-id", ID_BYTES_MAX)? else { return Ok(None) };
+    let id = id::parse(Kind::Signal, &text);
+    id.map(Some).map_err(|error| Problem::at(code::INVALID_HEADER, "signal-id", error.to_string()))
+}
+
 /// The sender's id: given, or derived from the idempotency key so that the same key is the same signal.
 fn signal_id(headers: &HeaderMap, caller: &Caller, instance: Uuid) -> Result<Option<Uuid>, Problem> {
-    const ID_BYTES_MAX: usize = 64;
-    if let Some(text) = query::header(headers, "signal-id", ID_BYTES_MAX)? {
-        let id = id::parse(Kind::Signal, &text)
-            .map_err(|error| Problem::at(code::INVALID_HEADER, "signal-id", error.to_string()))?;
+    if let Some(id) = given_id(headers)? {
         return Ok(Some(id));
     }
     let Some(key) = query::idempotency_key(headers)? else { return Ok(None) };

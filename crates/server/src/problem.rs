@@ -169,8 +169,8 @@ pub fn flaws(problems: Vec<machine::language::Problem>) -> Vec<Flaw> {
     let flaw = |problem: machine::language::Problem| Flaw {
         pointer: problem.pointer,
         message: problem.message,
-        line: Some(problem.line),
-        column: Some(problem.column),
+        line: Some(problem.line).filter(|line| *line > 0),
+        column: Some(problem.column).filter(|column| *column > 0),
         hint: problem.hint,
         code: Some(problem.code),
     };

@@ -91,6 +91,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(history::list))
         .routes(routes!(result::read))
         .routes(routes!(orders::signal))
+        .routes(routes!(orders::signal_by_token))
         .routes(routes!(orders::cancel))
         .routes(routes!(orders::pause))
         .routes(routes!(orders::resume))

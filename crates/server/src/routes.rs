@@ -57,6 +57,8 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/instances/{id}/resume", Needs(InstancesOrder)),
     post("/api/v1/instances/{id}/retry", Needs(InstancesOrder)),
     post("/api/v1/instances/{id}/migrate", Needs(InstancesOrder)),
+    // The token is the key.
+    post("/api/v1/signals/{token}", Public),
     get("/api/v1/tasks", Needs(TasksRead)),
     get("/api/v1/tasks/{id}", Needs(TasksRead)),
     post("/api/v1/tasks/{id}/claim", Needs(TasksAct)),

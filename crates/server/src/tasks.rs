@@ -230,6 +230,7 @@ pub(crate) async fn assign(
         (status = 404, description = "no such task", body = ProblemBody),
         (status = 409, description = "its state does not allow this", body = ProblemBody),
         (status = 412, description = "it has changed since", body = ProblemBody),
+        (status = 422, description = "the result does not fit the task's form", body = ProblemBody),
     )
 )]
 pub(crate) async fn complete(

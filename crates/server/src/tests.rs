@@ -120,10 +120,12 @@ fn the_server_refuses_to_build_when_table_and_handlers_disagree() {
 }
 
 #[test]
-fn only_health_docs_and_pages_are_public() {
+fn only_health_docs_pages_and_tokens_are_public() {
     let public: Vec<&str> =
         ROUTES.iter().filter(|route| route.access == Access::Public).map(|route| route.path).collect();
     let wanted = [
+        // Its token is a key of its own.
+        "/api/v1/signals/{token}",
         "/api/v1/openapi.json",
         "/healthz",
         "/readyz",

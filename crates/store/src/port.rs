@@ -60,6 +60,8 @@ pub trait Store: Send + Sync + 'static {
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64>;
     /// Ends the node's lease and makes its rows backlog (graceful stop).
     async fn leave(&self, node: Uuid) -> Result<()>;
+    /// The secret of that name of the whole deployment; `fresh` becomes it if there is none yet.
+    async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]>;
 
     // ---- work discovery (backlog only; born-claimed rows never pass here) ----
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>>;

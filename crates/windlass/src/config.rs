@@ -4,7 +4,7 @@
 //! names and values out of range are refused at the start, with the name that is wrong.
 
 use crate::{failure::Failure, logs};
-use machine::time::Span;
+use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use toml::{Table, Value};
@@ -59,6 +59,10 @@ pub(crate) struct Runtime {
     pub(crate) stop_grace_seconds: i64,
     pub(crate) http_timeout_seconds: i64,
     pub(crate) answer_bytes_max: i64,
+    /// Which changes of instances are told as events: none, workflow or all.
+    pub(crate) lifecycle_events: Lifecycle,
+    /// The address under which others reach this server; signal tokens name it.
+    pub(crate) public_url: String,
 }
 
 /// What becomes of a message that is given up.
@@ -110,6 +114,8 @@ impl Default for Runtime {
             stop_grace_seconds: options.stop_grace.0 / 1_000_000,
             http_timeout_seconds: options.http_timeout.0 / 1_000_000,
             answer_bytes_max: whole(options.answer_bytes_max),
+            lifecycle_events: options.lifecycle,
+            public_url: options.public_url,
         }
     }
 }
@@ -189,6 +195,8 @@ impl Config {
             stop_grace_seconds,
             http_timeout_seconds,
             answer_bytes_max,
+            lifecycle_events,
+            ref public_url,
         } = self.runtime;
         let mut options = runtime::Options {
             batch_max: count(batch_max),
@@ -200,6 +208,8 @@ impl Config {
             stop_grace: Span::from_secs(stop_grace_seconds),
             http_timeout: Span::from_secs(http_timeout_seconds),
             answer_bytes_max: count(answer_bytes_max),
+            lifecycle: lifecycle_events,
+            public_url: public_url.trim_end_matches('/').to_owned(),
             ..runtime::Options::default()
         };
         options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);

@@ -55,7 +55,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let (listener, url) = host::listen(SocketAddr::new(args.host, args.port)).await?;
     let workers = demo::workers();
     let workers_count = workers.len();
-    let node = host::start(store, workers, runtime::Options::default()).await?;
+    let options = runtime::Options { public_url: url.clone(), ..runtime::Options::default() };
+    let node = host::start(store, workers, options).await?;
     let handle = node.handle();
     let tenant = demo::set_up(&handle).await?;
     let key = key(&handle, &tenant, folder).await?;

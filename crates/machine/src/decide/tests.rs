@@ -5,8 +5,10 @@ mod extensions;
 mod faults;
 mod flow;
 mod listen;
+mod manual;
 mod orders;
 mod reach;
+mod retries;
 mod schemas;
 mod waits;
 

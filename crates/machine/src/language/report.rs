@@ -27,6 +27,11 @@ pub(crate) struct Place {
 }
 
 impl Problem {
+    /// Something wrong with data instead of a document: it has a pointer, but no line.
+    pub fn of_data(pointer: String, message: String) -> Problem {
+        Problem { line: 0, column: 0, pointer, code: "schema", message: readable(&message), hint: None }
+    }
+
     pub(crate) fn new(place: Place, code: &'static str, message: impl Into<String>) -> Problem {
         let Place { line, column, pointer } = place;
         Problem { line, column, pointer, code, message: readable(&message.into()), hint: None }

@@ -19,6 +19,7 @@ mod columns;
 mod dead_letters;
 mod envelope;
 mod http;
+mod language;
 mod memory;
 mod nodes;
 mod orders;

@@ -131,6 +131,9 @@ impl Store for Tap {
         }
     }
 
+    async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        pass!(self.deployment_key(name, fresh))
+    }
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         pass!(self.join(node, now, lease_ms))
     }

@@ -65,6 +65,10 @@ impl Store for Faulty {
         }
     }
 
+    async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.read().await?;
+        self.inner.deployment_key(name, fresh).await
+    }
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         self.read().await?;
         self.inner.join(node, now, lease_ms).await

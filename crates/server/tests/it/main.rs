@@ -12,6 +12,7 @@ mod isolation;
 mod limits;
 mod pages;
 mod poison;
+mod signals;
 mod sockets;
 mod stream;
 mod tasks;

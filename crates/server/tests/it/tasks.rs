@@ -38,6 +38,21 @@ async fn a_person_claims_and_completes() {
 }
 
 #[tokio::test]
+async fn a_result_must_fit_the_form() {
+    let world = World::new().await;
+    let form = "{ type: object, required: [ ok ], properties: { ok: { type: boolean } }, additionalProperties: false }";
+    world.deploy("form", &format!("{APPROVE}\n        form: {form}")).await;
+    let id = world.start("form", json!({})).await;
+    let task = world.task_of(&id).await;
+    let path = format!("/api/v1/tasks/{}/complete", task["id"].as_str().unwrap());
+    let refused = world.post(&path, json!({"result": {"ok": 1}})).await.problem(422, "task-result-invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/ok");
+    assert!(refused["errors"][0]["line"].is_null(), "{refused}");
+    world.post(&path, json!({"result": {"ok": true}})).await.ok(200);
+    assert_eq!(world.result(&id).await["output"], json!({"ok": true}));
+}
+
+#[tokio::test]
 async fn tasks_are_released_assigned_and_filtered() {
     let world = World::new().await;
     world.deploy("approve", APPROVE).await;

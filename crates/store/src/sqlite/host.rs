@@ -31,6 +31,11 @@ impl<H: Host> Store for H {
         self.apply(Batch { node, commits: batch }).await
     }
 
+    async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        let name = name.to_owned();
+        self.write(move |core| core.deployment_key(&name, fresh)).await
+    }
+
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         self.write(move |core| core.join(node, now, lease_ms)).await
     }

@@ -18,6 +18,9 @@ const LEAVE: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND name = ?1
 const FORGET: &str = "DELETE FROM wf_host_locks WHERE kind = 'node'";
 const FENCED: &str = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
 
+const KEEP_KEY: &str = "INSERT INTO deployment_keys (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const KEY: &str = "SELECT value FROM deployment_keys WHERE name = ?1";
+
 /// Makes a node's rows backlog. A scan: take-overs are rare, an index on the owner would cost every insert.
 const RELEASE: [&str; 3] = [
     "UPDATE wf_signal_q SET owner = NULL WHERE owner = ?1",
@@ -60,6 +63,14 @@ impl Core {
         self.transaction(|connection| {
             connection.prepare_cached(LEAVE).and_then(|mut s| s.execute([node.as_bytes()])).map_err(error)?;
             release(connection, node).map_err(error).map(drop)
+        })
+    }
+
+    /// The deployment's secret of that name; `fresh` unless there is one.
+    pub fn deployment_key(&mut self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        self.transaction(|connection| {
+            connection.execute(KEEP_KEY, params![name, fresh]).map_err(error)?;
+            connection.query_row(KEY, [name], |row| row.get(0)).map_err(error)
         })
     }
 

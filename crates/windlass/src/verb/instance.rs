@@ -70,6 +70,24 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "UUID")]
         signal_id: Option<String>,
     },
+    /// Send a signal to the instance that gave out TOKEN
+    ///
+    /// A definition gets a token from `signal-token:1.0.0@default`. The token comes with the data.
+    #[command(after_long_help = "Examples:\n  \
+        windlass instance signal-by-token AZLw… --name paid --data '{\"amount\":420}'")]
+    SignalByToken {
+        #[arg(value_name = "TOKEN")]
+        token: String,
+        /// Type of the event; `signal` unless given
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// Data as JSON, @file or @- for stdin
+        #[arg(long, value_name = "JSON|@FILE")]
+        data: Option<String>,
+        /// Your own id, a UUID: sending again with it has no second effect
+        #[arg(long, value_name = "UUID")]
+        signal_id: Option<String>,
+    },
     /// End an instance; what it waits for is dropped
     #[command(after_long_help = "Examples:\n  windlass instance cancel ins_0192…")]
     Cancel {
@@ -185,6 +203,12 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             let ask = Ask::post(path).header_if("Signal-Id", signal_id).json(&data.unwrap_or_default());
             let next = format!("see what it does: windlass instance watch {id}");
             change(context, ask, &[plain("signal", "id")], &next).await.map(drop)
+        }
+        Verb::SignalByToken { token, name, data, signal_id } => {
+            let data = data.as_deref().map(|data| read_json(data, "--data")).transpose()?;
+            let ask = Ask::post(format!("/signals/{}", segment(&token))).query_if("name", name);
+            let ask = ask.header_if("Signal-Id", signal_id).json(&data.unwrap_or_default());
+            change(context, ask, &[plain("signal", "id")], "").await.map(drop)
         }
         Verb::Cancel { id } => order(context, &id, "cancel", "").await,
         Verb::Pause { id } => {

@@ -97,7 +97,7 @@ macro_rules! every_case {
                 }
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
-                    renewing_holds_off_take_over
+                    renewing_holds_off_take_over a_deployment_key_is_made_once
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }

@@ -63,6 +63,12 @@ pub(crate) async fn take_over_frees_rows(opened: &Opened) {
     assert_eq!(opened.store.renew(node(2), LATE, LEASE_MS).await, Ok(()));
 }
 
+pub(crate) async fn a_deployment_key_is_made_once(opened: &Opened) {
+    assert_eq!(opened.store.deployment_key("a", [1; 32]).await, Ok([1; 32]));
+    assert_eq!(opened.store.deployment_key("a", [2; 32]).await, Ok([1; 32]));
+    assert_eq!(opened.store.deployment_key("b", [2; 32]).await, Ok([2; 32]));
+}
+
 pub(crate) async fn leaving_frees_rows(opened: &Opened) {
     opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
     opened.put(work(Some(node(1)))).await;
