@@ -4,7 +4,7 @@ use crate::{
     data::Data,
     expr::Evaluation,
     fault::Fault,
-    ir::HttpOutput,
+    ir::{HttpOutput, Scheme},
     state::{BusinessReference, State},
     time::Time,
 };
@@ -89,6 +89,8 @@ pub struct Trace {
     /// W3C trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
 }
@@ -190,7 +192,7 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     pub token: u64,
-    /// Worker name, or `http`.
+    /// Worker name, `http` or `openapi`.
     pub target: String,
     /// Stable per (tenant, instance, step, iteration).
     pub key: String,
@@ -199,6 +201,33 @@ pub struct Call {
     pub input: Data,
     #[serde(default)]
     pub trace: Trace,
+    /// Marks in `input` that stand for secrets; the values are put in when the call is made, and stored nowhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Placeholder>,
+}
+
+/// A text that stands for a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placeholder {
+    pub mark: String,
+    /// The secret's name, then the keys inside it.
+    pub path: Vec<String>,
+}
+
+/// How a request proves who sends it. Credentials may hold marks of secrets, never their values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Authentication {
+    pub scheme: Scheme,
+    pub credentials: Credentials,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Credentials {
+    /// The policy's members.
+    With(Data),
+    /// The secret of this name holds them.
+    Secret(String),
 }
 
 /// What `Call::input` holds for the target `http`.
@@ -214,6 +243,26 @@ pub struct HttpRequest {
     pub output: HttpOutput,
     #[serde(default)]
     pub redirect: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+}
+
+/// What `Call::input` holds for the target `openapi`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenApiRequest {
+    /// URL of the document that describes the operation.
+    pub document: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_authentication: Option<Authentication>,
+    pub operation: String,
+    #[serde(default, skip_serializing_if = "Data::is_null")]
+    pub parameters: Data,
+    #[serde(default)]
+    pub output: HttpOutput,
+    #[serde(default)]
+    pub redirect: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
 }
 
 /// Work for a person.

@@ -14,11 +14,12 @@ mod fail;
 mod flow;
 mod listen;
 mod order;
+mod request;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use crate::{
-    command::{Answer, Command, Decision, Effect, Event, SignalType, Subject},
+    command::{Answer, Command, Decision, Effect, Event, Placeholder, SignalType, Subject},
     data::Data,
     expr::Evaluation,
     fault::{self, Fault},
@@ -60,6 +61,7 @@ pub fn decide(
         steps_left: STEPS_PER_TURN_MAX,
         fuel_left: FUEL_PER_TURN,
         full: false,
+        secrets: Vec::new(),
     };
     turn.state.yields = match command {
         Command::Continue { .. } => turn.state.yields + 1,
@@ -98,6 +100,8 @@ struct Turn<'a> {
     fuel_left: u64,
     /// The command is a signal there is no room for.
     full: bool,
+    /// Marks put in for secrets while a call is being made.
+    secrets: Vec<Placeholder>,
 }
 
 /// `Err` is an evaluation that must happen outside first; then the whole decision starts over.

@@ -18,6 +18,7 @@ mod order;
 mod output;
 mod regex;
 mod rewrite;
+mod secrets;
 mod shortcut;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,8 @@ pub struct Compiled {
     pub bounded: bool,
     /// Which of [`ARGUMENTS`] it mentions.
     pub uses: [bool; 8],
+    /// The secrets it names, each as a path of keys.
+    pub secrets: Vec<Vec<String>>,
     parts: compile::Parts,
 }
 
@@ -93,12 +96,13 @@ impl Compiled {
     /// Compiles `source`, in which [`ARGUMENTS`] and `locals` are known as variables.
     pub fn new(source: &str, locals: &[String]) -> Result<Compiled, CompileError> {
         let globals: Vec<&str> = ARGUMENTS.into_iter().chain(locals.iter().map(String::as_str)).collect();
-        let parts = compile::compile(source, &globals)?;
+        let mut parts = compile::compile(source, &globals)?;
         Ok(Compiled {
             source: source.to_owned(),
             local_names: locals.to_vec(),
             bounded: parts.bounded,
             uses: std::array::from_fn(|i| parts.globals.contains(&i)),
+            secrets: std::mem::take(&mut parts.secrets),
             parts,
         })
     }

@@ -37,6 +37,9 @@ pub struct Workflow {
     /// `use` as given; kept only while a step is not executed, because such a step may refer to any of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<Data>,
+    /// The names of secrets it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Transformation of the raw workflow input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
@@ -383,6 +386,7 @@ pub enum Backoff {
 #[serde(rename_all = "camelCase")]
 pub enum Call {
     Http(Http),
+    OpenApi(OpenApi),
     /// A registered worker: `name:version@default`, or a `use.functions` entry that resolves to one.
     Worker {
         name: String,
@@ -425,6 +429,25 @@ pub struct Http {
     pub authentication: Option<Authentication>,
 }
 
+/// One operation of an API that describes itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenApi {
+    /// Where the description is: text with `{name}` expansions, or an expression.
+    pub document: Template,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_authentication: Option<Authentication>,
+    pub operation: Template,
+    /// By name; what has no name of a parameter is the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Template>,
+    #[serde(default)]
+    pub output: HttpOutput,
+    #[serde(default)]
+    pub redirect: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HttpOutput {
@@ -437,6 +460,31 @@ pub enum HttpOutput {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Authentication {
-    Basic { username: Template, password: Template },
-    Bearer { token: Template },
+    Basic {
+        username: Template,
+        password: Template,
+    },
+    Bearer {
+        token: Template,
+    },
+    /// Any other scheme, with its members.
+    Policy {
+        scheme: Scheme,
+        with: Template,
+    },
+    /// The secret of this name holds the members.
+    Secret {
+        scheme: Scheme,
+        name: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    Basic,
+    Bearer,
+    Digest,
+    Oauth2,
+    Oidc,
 }

@@ -58,6 +58,11 @@ pub struct Compilation {
     pub unsupported: Vec<Problem>,
 }
 
+/// Reads any YAML or JSON document as data, within the limits of a definition.
+pub fn data(text: &[u8], format: Format) -> Result<crate::Data, Problem> {
+    Ok(source::read(text, format, &mut Report::default())?.root().to_data())
+}
+
 /// Reads, checks and compiles a document. On failure every problem found is reported, in document order.
 pub fn compile(text: &[u8], format: Format) -> Result<Compilation, Vec<Problem>> {
     let mut report = Report::default();

@@ -67,6 +67,8 @@ pub struct Start {
     /// Asking again with the same key gives the same instance.
     pub idempotency_key: Option<String>,
     pub traceparent: Option<String>,
+    /// Goes with `traceparent`, as it came.
+    pub tracestate: Option<String>,
     pub correlation_id: Option<String>,
     /// The caller's own choice of id; a fresh one otherwise.
     pub id: Option<Uuid>,

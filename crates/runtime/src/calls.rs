@@ -2,6 +2,7 @@
 
 use crate::{
     dead_letters::{self, Reason},
+    egress::{self, Revealed},
     engine::Engine,
     held::Hold,
     lanes::Item,
@@ -21,8 +22,9 @@ use store::{Write, rows::CallRow};
 use tracing::Instrument;
 use worker::{Class, Context, Declaration, Failure, Outcome};
 
-/// The target of `call: http` steps; every other is the name of a worker.
+/// The targets of `call: http` and `call: openapi` steps; every other is the name of a worker.
 const HTTP: &str = "http";
+const OPENAPI: &str = "openapi";
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
 
@@ -76,7 +78,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         attempt = row.attempt,
         traceparent = call.trace.traceparent,
     );
-    let attempted = attempt(engine, &tenant, &row, &call).instrument(span);
+    let attempted = egress::discreetly(attempt(engine, &tenant, &row, &call).instrument(span));
     let attempted = AssertUnwindSafe(attempted).catch_unwind().await.unwrap_or_else(|_| {
         let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
         Attempted::Failed { fault, exhausted: true }
@@ -89,7 +91,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         Attempted::Failed { .. } => "failed",
     };
     // Tenants choose names at will; only those this node knows become labels.
-    let known = row.target == HTTP || engine.calls.worker(&row.target).is_some();
+    let known = matches!(row.target.as_str(), HTTP | OPENAPI) || engine.calls.worker(&row.target).is_some();
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
@@ -118,8 +120,10 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
 
 /// Hands the call to its worker or endpoint.
 async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
-    if row.target == HTTP {
-        return engine.http.call(call).await;
+    match row.target.as_str() {
+        HTTP => return engine.egress.http(tenant, call).await,
+        OPENAPI => return engine.egress.openapi(tenant, call).await,
+        _ => {}
     }
     match engine.calls.worker(&row.target) {
         Some(worker) => run_worker(engine, worker, tenant, row, call).await,
@@ -179,11 +183,22 @@ async fn run_worker(
         correlation_id: call.trace.correlation_id.clone(),
     };
     let limit = Duration::from_micros(worker.timeout.0.max(0) as u64);
-    let handling = AssertUnwindSafe(worker.worker.handle(&context, call.input.clone())).catch_unwind();
+    let (input, secrets) = match call.secrets.is_empty() {
+        true => (call.input.clone(), None),
+        false => match engine.egress.reveal_to_worker(tenant, call).await {
+            Ok((input, secrets)) => (input, Some(secrets)),
+            Err(fault) => return Attempted::Failed { fault, exhausted: false },
+        },
+    };
+    let handling = AssertUnwindSafe(worker.worker.handle(&context, input)).catch_unwind();
     let outcome = match tokio::time::timeout(limit, handling).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Outcome::fail(Class::Poison, "the worker panicked"),
         Err(_) => Outcome::retry(format!("the worker took longer than {} ms", limit.as_millis())),
+    };
+    let outcome = match secrets {
+        Some(secrets) => without(&secrets, outcome),
+        None => outcome,
     };
     let (failure, after) = match outcome {
         Outcome::Done(data) => return accept(engine, data),
@@ -202,6 +217,17 @@ async fn run_worker(
             attempt: row.attempt + 1,
             failure: failure.message,
         },
+    }
+}
+
+/// A worker's answer without the secrets it was given.
+fn without(secrets: &Revealed, outcome: Outcome) -> Outcome {
+    let clean =
+        |failure: Failure| Failure { message: secrets.blot(&failure.message).into_owned(), ..failure };
+    match outcome {
+        Outcome::Done(data) => Outcome::Done(secrets.blot_data(data)),
+        Outcome::Retry { failure, after } => Outcome::Retry { failure: clean(failure), after },
+        Outcome::Fail(failure) => Outcome::Fail(clean(failure)),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     dead_letters, definitions,
     engine::Engine,
     hub::End,
-    refusal, signals, starts, tasks_for_people,
+    refusal, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
 };
 use machine::{Command, Data, Fault, Program, TenantId, language, language::Format};
@@ -337,6 +337,21 @@ impl Handle {
             Outcome::Committed => Ok(NewKey { id, secret }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Seals and stores a secret; true if the name is new.
+    pub async fn put_secret(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        value: &Data,
+        hosts: &[String],
+    ) -> Answer<bool> {
+        secrets::put(&self.engine, tenant, name, value, hosts).await
+    }
+
+    pub async fn delete_secret(&self, tenant: &TenantId, name: &str) -> Answer<()> {
+        secrets::delete(&self.engine, tenant, name).await
     }
 
     pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Answer<()> {

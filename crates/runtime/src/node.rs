@@ -5,15 +5,16 @@ use crate::{
     clock::{Clock, Dice, Entropy, SystemClock},
     committer::{Committer, Pipeline},
     definitions::Definitions,
+    egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
     held::Held,
-    http::HttpCaller,
     hub::Hub,
     lanes::CallQueue,
     metrics::Metrics,
     options::Options,
     outbox::{self, NoBus, Publish},
+    secrets::{self, Keyring},
     slots::Slots,
     tasks::{Halt, Tasks},
 };
@@ -34,6 +35,8 @@ pub struct Parts {
     pub bus: Arc<dyn Publish>,
     pub workers: Vec<Declaration>,
     pub options: Options,
+    /// What seals and opens the secrets of tenants; without any there are none.
+    pub secrets: Keyring,
     /// This is the only process on the store: whatever other nodes left is taken over at once.
     pub sole: bool,
     /// Drops the whole node at once when cancelled, as a crash would.
@@ -50,6 +53,7 @@ impl Parts {
             bus: Arc::new(NoBus),
             workers: Vec::new(),
             options: Options::default(),
+            secrets: Keyring::default(),
             sole: false,
             crash: None,
         }
@@ -64,7 +68,7 @@ pub struct Node {
 impl Node {
     /// Joins, takes over what ended nodes left, and starts the pumps. Refuses options no node can work with.
     pub async fn start(parts: Parts) -> store::Result<Node> {
-        let Parts { store, clock, entropy, evaluator, bus, workers, options, sole, crash } = parts;
+        let Parts { store, clock, entropy, evaluator, bus, workers, options, secrets, sole, crash } = parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
@@ -97,7 +101,8 @@ impl Node {
             slots: Slots::new(),
             held: Held::default(),
             calls: CallQueue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, workers),
-            http: HttpCaller::new(&options),
+            egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
+            secrets,
             wake: Wake::new(),
             hub: Hub::new(),
             metrics: Metrics::default(),
@@ -113,6 +118,7 @@ impl Node {
         tasks.spawn(finder::run(engine.clone()));
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));
+        secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }
 

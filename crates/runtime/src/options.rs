@@ -1,5 +1,6 @@
 //! Every bound and period of the runtime, with its default.
 
+use crate::egress;
 use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 
 /// How a node behaves. Each `_max` is a bound on memory or on work in flight.
@@ -26,6 +27,8 @@ pub struct Options {
     pub poison: RetryPolicy,
     /// How long a graceful stop waits for work in flight.
     pub stop_grace: Span,
+    /// Rules of outward calls.
+    pub egress: egress::Settings,
     /// Time limit of an HTTP call.
     pub http_timeout: Span,
     /// Bytes of an HTTP response or a worker's answer that are taken.
@@ -55,6 +58,7 @@ impl Default for Options {
                 cap: Span::from_secs(60),
             },
             stop_grace: Span::from_secs(10),
+            egress: egress::Settings::default(),
             http_timeout: Span::from_secs(30),
             answer_bytes_max: 1024 * 1024,
             lifecycle: Lifecycle::None,

@@ -69,7 +69,11 @@ async fn start_as(
     let command = Command::Start {
         input: start.input,
         business: start.business_key.map(|key| BusinessReference { key, parts: parts(start.business_parts) }),
-        trace: Trace { traceparent: start.traceparent, correlation_id: start.correlation_id },
+        trace: Trace {
+            traceparent: start.traceparent,
+            tracestate: start.tracestate,
+            correlation_id: start.correlation_id,
+        },
     };
     let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
     let decision =

@@ -35,6 +35,10 @@ pub enum Permission {
     KeysRead,
     #[serde(rename = "keys:write")]
     KeysWrite,
+    #[serde(rename = "secrets:read")]
+    SecretsRead,
+    #[serde(rename = "secrets:write")]
+    SecretsWrite,
     #[serde(rename = "tenants:read")]
     TenantsRead,
     #[serde(rename = "tenants:write")]
@@ -61,6 +65,8 @@ impl Permission {
             StreamRead => "stream:read",
             KeysRead => "keys:read",
             KeysWrite => "keys:write",
+            SecretsRead => "secrets:read",
+            SecretsWrite => "secrets:write",
             TenantsRead => "tenants:read",
             TenantsWrite => "tenants:write",
             MetricsRead => "metrics:read",
@@ -128,7 +134,8 @@ impl Role {
                     )
             }
             Role::Developer => {
-                READS.contains(&permission) || matches!(permission, DefinitionsWrite | InstancesStart)
+                READS.contains(&permission)
+                    || matches!(permission, DefinitionsWrite | InstancesStart | SecretsRead)
             }
             Role::Worker => {
                 matches!(permission, InstancesRead | InstancesSignal | TasksRead | TasksAct | StreamRead)

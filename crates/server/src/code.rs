@@ -75,6 +75,7 @@ pub const TASK_CLAIMED: Code = code("task-claimed", 409, "Somebody else has clai
 pub const TASK_NOT_CLAIMED: Code = code("task-not-claimed", 409, "Nobody has claimed the task");
 pub const TASK_NOT_AWAITED: Code = code("task-not-awaited", 409, "The instance no longer waits for the task");
 pub const TASK_BUSY: Code = passing("task-busy", 409, "Others keep changing the task");
+pub const SECRETS_DISABLED: Code = code("secrets-disabled", 409, "This server keeps no secrets");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
 pub const DEFINITION_UNSUPPORTED: Code =
@@ -139,6 +140,7 @@ pub const ALL: &[Code] = &[
     TASK_NOT_CLAIMED,
     TASK_NOT_AWAITED,
     TASK_BUSY,
+    SECRETS_DISABLED,
     STALE,
     DEFINITION_INVALID,
     DEFINITION_UNSUPPORTED,

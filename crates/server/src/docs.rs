@@ -41,7 +41,7 @@ const VIEWER_POLICY: &str =
         (name = "instances", description = "What was started."),
         (name = "tasks", description = "Work for people."),
         (name = "dead letters", description = "What could not be done."),
-        (name = "access", description = "Tenants, keys, who am I."),
+        (name = "access", description = "Tenants, keys, secrets, who am I."),
         (name = "operations", description = "Health, metrics, the stream of changes, this document."),
     ),
     modifiers(&BearerKey)

@@ -34,6 +34,7 @@ mod query;
 mod refusal;
 mod result;
 mod router;
+mod secrets;
 mod serve;
 mod starts;
 mod stream;

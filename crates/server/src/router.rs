@@ -8,7 +8,7 @@ use crate::{
     problem::Problem,
     result,
     routes::ROUTES,
-    starts, stream, tasks, tenants, versions,
+    secrets, starts, stream, tasks, tenants, versions,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -109,6 +109,8 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::put, secrets::delete))
         .routes(routes!(me::read))
         .routes(routes!(stream::read))
         .routes(routes!(docs::openapi))

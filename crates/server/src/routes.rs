@@ -25,6 +25,10 @@ const fn post(path: &'static str, access: Access) -> Route {
     Route { method: "POST", path, access, documented: true }
 }
 
+const fn put(path: &'static str, access: Access) -> Route {
+    Route { method: "PUT", path, access, documented: true }
+}
+
 const fn delete(path: &'static str, access: Access) -> Route {
     Route { method: "DELETE", path, access, documented: true }
 }
@@ -74,6 +78,9 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/keys", Needs(KeysRead)),
     post("/api/v1/keys", Needs(KeysWrite)),
     delete("/api/v1/keys/{id}", Needs(KeysWrite)),
+    get("/api/v1/secrets", Needs(SecretsRead)),
+    put("/api/v1/secrets/{name}", Needs(SecretsWrite)),
+    delete("/api/v1/secrets/{name}", Needs(SecretsWrite)),
     get("/api/v1/me", Anyone),
     get("/api/v1/stream", Needs(StreamRead)),
     get("/api/v1/openapi.json", Public),

@@ -28,6 +28,7 @@ use utoipa::ToSchema;
 /// The longest business key.
 const KEY_BYTES_MAX: usize = 255;
 const CORRELATION_BYTES_MAX: usize = 128;
+const TRACESTATE_BYTES_MAX: usize = 512;
 /// Says that the answer is that of an earlier request with the same idempotency key.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
@@ -93,6 +94,7 @@ pub(crate) fn read_start(fields: &Fields) -> Result<Start, Problem> {
         business_key: fields.text("key", KEY_BYTES_MAX)?,
         idempotency_key: None,
         traceparent: None,
+        tracestate: None,
         correlation_id: None,
         id: None,
     })
@@ -135,6 +137,10 @@ pub(crate) fn is_part_name(name: &str) -> bool {
 /// Notes whom the start belongs to, as the caller's tracing sees it.
 pub(crate) fn trace(start: &mut Start, headers: &HeaderMap) -> Result<(), Problem> {
     start.traceparent = traceparent(headers);
+    // It means something only beside a parent; one that is too long may be dropped, says the standard.
+    let state = headers.get("tracestate").and_then(|state| state.to_str().ok());
+    let state = state.filter(|state| (1..=TRACESTATE_BYTES_MAX).contains(&state.len()));
+    start.tracestate = start.traceparent.as_ref().and(state).map(str::to_owned);
     start.correlation_id = query::header(headers, "correlation-id", CORRELATION_BYTES_MAX)?;
     Ok(())
 }

@@ -54,6 +54,16 @@ pub enum Write {
     CreateDefinition(Box<DefinitionRow>),
     /// Inserts a tenant; `Conflict::Exists` if it is there.
     CreateTenant(TenantRow),
+    /// Inserts or replaces a secret, its version one higher; if `expected_version` is given and is not the stored
+    /// one, `Conflict::Version`.
+    PutSecret {
+        row: Box<SecretRow>,
+        expected_version: Option<i64>,
+    },
+    /// Deletes the secret; `Conflict::Gone` if it is not there.
+    DeleteSecret {
+        name: String,
+    },
     // ---- plain writes ----
     UpdateInstance(Box<InstanceChange>),
     /// The instance goes on in another version of its definition, in projection and snapshot.
@@ -180,6 +190,7 @@ impl Write {
             Write::UpdateTask { task, .. } => (1, task.payload.len() + some(&task.result)),
             Write::CreateDefinition(row) => (1, row.source.len() + row.ir.len()),
             Write::MoveInstance { .. } => (2, 0),
+            Write::PutSecret { row, .. } => (1, row.sealed.len()),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
             _ => (1, 0),
         }

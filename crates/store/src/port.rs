@@ -96,6 +96,7 @@ pub trait Store: Send + Sync + 'static {
     async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>>;
     async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>>;
     async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>>;
+    async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>>;
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>>;
 
     // ---- lists, newest first ----
@@ -140,6 +141,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<DeadLetterRow>>;
     async fn tenants(&self) -> Result<Vec<TenantRow>>;
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>>;
+    /// By name.
+    async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>>;
     /// Oldest first, over all tenants.
     async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>>;
     /// Counts for one tenant, or over all.

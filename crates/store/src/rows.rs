@@ -273,6 +273,27 @@ pub struct TenantRow {
     pub created_at: Time,
 }
 
+/// `secrets`. Holds a value that only the runtime's keys can open.
+#[derive(Clone, PartialEq)]
+pub struct SecretRow {
+    pub name: String,
+    /// Counts the values this name has had; set by the store.
+    pub version: i64,
+    /// Which key sealed it.
+    pub key_id: String,
+    pub sealed: Vec<u8>,
+    /// JSON array of the hosts it may be sent to; all if empty.
+    pub hosts: Vec<u8>,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+impl std::fmt::Debug for SecretRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SecretRow({} version {} by {})", self.name, self.version, self.key_id)
+    }
+}
+
 /// `api_keys`. The secret itself is never stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRow {

@@ -6,7 +6,7 @@ use crate::{
     out::{Format, Out},
     profile::Given,
     serve, up,
-    verb::{api, def, dlq, instance, key, task, tenant},
+    verb::{api, def, dlq, instance, key, secret, task, tenant},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// API keys: create, list, revoke
     #[command(subcommand, alias = "keys")]
     Key(key::Verb),
+    /// Secrets that calls need: set, list, delete
+    #[command(subcommand, alias = "secrets")]
+    Secret(secret::Verb),
     /// Measure throughput and latency on this machine, beside what the machine itself can do
     Bench(bench::Args),
     /// Any request of the REST API

@@ -3,7 +3,7 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
-use crate::{failure::Failure, logs};
+use crate::{failure::Failure, logs, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
@@ -16,6 +16,8 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) store: Store,
     pub(crate) runtime: Runtime,
+    pub(crate) egress: Egress,
+    pub(crate) secrets: Secrets,
     pub(crate) log: Log,
 }
 
@@ -65,6 +67,31 @@ pub(crate) struct Runtime {
     pub(crate) public_url: String,
 }
 
+/// Rules of outward calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Egress {
+    /// `HOST:PORT=ADDRESS`: dial this address for that host and port.
+    pub(crate) resolve: Vec<String>,
+    /// Ranges that may be called although they are not public; `all` for every one.
+    pub(crate) allow_private: Vec<String>,
+    /// PEM files of root certificates to trust beside the system's.
+    pub(crate) ca_files: Vec<String>,
+    /// `http://host:port`; the environment's proxy variables are not read.
+    pub(crate) proxy: String,
+    /// Ports that may be called; all if empty.
+    pub(crate) ports: Vec<String>,
+    pub(crate) connect_timeout_seconds: i64,
+    pub(crate) redirects_max: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Secrets {
+    /// File with the keys that seal secrets, the newest first; `WINDLASS_SECRETS_KEY` may hold them instead.
+    pub(crate) key_file: String,
+}
+
 /// What becomes of a message that is given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,6 +123,51 @@ impl Default for Server {
 impl Default for Store {
     fn default() -> Store {
         Store { data: crate::profile::DEFAULT_DATA.into() }
+    }
+}
+
+impl Default for Egress {
+    fn default() -> Egress {
+        let settings = runtime::egress::Settings::default();
+        Egress {
+            resolve: vec![],
+            allow_private: vec![],
+            ca_files: vec![],
+            proxy: String::new(),
+            ports: vec![],
+            connect_timeout_seconds: settings.connect_timeout.0 / 1_000_000,
+            redirects_max: whole(settings.redirects_max),
+        }
+    }
+}
+
+impl Egress {
+    /// What the client works with; the error names what is wrong.
+    fn settings(&self) -> Result<runtime::egress::Settings, String> {
+        let mut settings = runtime::egress::Settings {
+            connect_timeout: Span::from_secs(self.connect_timeout_seconds),
+            redirects_max: count(self.redirects_max),
+            ..runtime::egress::Settings::default()
+        };
+        for line in &self.resolve {
+            settings.resolve.push(line.parse().map_err(|error| format!("egress.resolve: {error}"))?);
+        }
+        for range in &self.allow_private {
+            let ranges = runtime::egress::private_ranges(range);
+            settings.allow_private.extend(ranges.map_err(|error| format!("egress.allow_private: {error}"))?);
+        }
+        for file in &self.ca_files {
+            let roots = outward::roots(file.as_ref());
+            settings.roots.extend(roots.map_err(|failure| format!("egress.ca_files: {}", failure.text()))?);
+        }
+        for port in &self.ports {
+            let port = port.parse().map_err(|_| format!("egress.ports: {port:?} is no port"));
+            settings.ports.push(port?);
+        }
+        if !self.proxy.is_empty() {
+            settings.proxy = Some(self.proxy.parse().map_err(|error| format!("egress.proxy: {error}"))?);
+        }
+        Ok(settings)
     }
 }
 
@@ -145,7 +217,7 @@ impl Config {
 
     /// What is out of range, each with its name.
     fn flaws(&self) -> Vec<String> {
-        let Config { server, store, runtime, log: _ } = self;
+        let Config { server, store, runtime, egress, secrets: _, log: _ } = self;
         let mut flaws = Vec::new();
         let mut check = |name: &str, value: i64, range: RangeInclusive<i64>| {
             if !range.contains(&value) {
@@ -165,6 +237,9 @@ impl Config {
         check("runtime.stop_grace_seconds", runtime.stop_grace_seconds, 0..=3600);
         check("runtime.http_timeout_seconds", runtime.http_timeout_seconds, 1..=3600);
         check("runtime.answer_bytes_max", runtime.answer_bytes_max, 1024..=64 << 20);
+        check("egress.connect_timeout_seconds", egress.connect_timeout_seconds, 1..=600);
+        check("egress.redirects_max", egress.redirects_max, 0..=20);
+        flaws.extend(egress.settings().err());
         if self.listen().is_none() {
             flaws.push(format!(
                 "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",
@@ -210,6 +285,7 @@ impl Config {
             answer_bytes_max: count(answer_bytes_max),
             lifecycle: lifecycle_events,
             public_url: public_url.trim_end_matches('/').to_owned(),
+            egress: self.egress.settings().unwrap_or_default(),
             ..runtime::Options::default()
         };
         options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);
@@ -243,6 +319,10 @@ fn override_by(table: &mut Table, env: impl Fn(&str) -> Option<String>) -> Resul
             let value = match default {
                 Value::Integer(_) => text.parse().ok().map(Value::Integer),
                 Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+                Value::Array(_) => {
+                    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                    Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
+                }
                 _ => Some(Value::String(text.clone())),
             };
             let value =
@@ -308,6 +388,17 @@ mod tests {
     }
 
     #[test]
+    fn lists_come_from_the_environment_too() {
+        let env = [
+            ("WINDLASS_EGRESS_ALLOW_PRIVATE", "10.0.0.0/8, fd00::/8"),
+            ("WINDLASS_EGRESS_RESOLVE", "a.example:443=127.0.0.1"),
+            ("WINDLASS_EGRESS_PORTS", "443"),
+        ];
+        let egress = check("", &env).unwrap().runtime_options().egress;
+        assert_eq!((egress.allow_private.len(), egress.resolve.len(), egress.ports), (2, 1, vec![443]));
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
         let cases: &[Case] = &[
@@ -320,6 +411,16 @@ mod tests {
             ("nonsense", &[], "line 1"),
             ("", &[("WINDLASS_RUNTIME_BATCH_MAX", "lots")], "WINDLASS_RUNTIME_BATCH_MAX"),
             ("", &[("WINDLASS_LOG_FORMAT", "xml")], "xml"),
+            (
+                "[egress]\nresolve = ['nonsense']\n",
+                &[],
+                "egress.resolve: \"nonsense\" is not HOST:PORT=ADDRESS",
+            ),
+            ("[egress]\nallow_private = ['10.0.0.0/99']\n", &[], "egress.allow_private"),
+            ("[egress]\nca_files = ['/nowhere/ca.pem']\n", &[], "/nowhere/ca.pem"),
+            ("[egress]\nproxy = 'socks5://p'\n", &[], "egress.proxy"),
+            ("[egress]\nports = ['many']\n", &[], "egress.ports"),
+            ("[egress]\nredirects_max = 99\n", &[], "egress.redirects_max is 99"),
         ];
         for (text, env, expected) in cases {
             let said = check(text, env).unwrap_err();

@@ -76,6 +76,7 @@ fn first(example: &Example) -> Result<Start, Failure> {
         business_parts: vec![],
         idempotency_key: Some(format!("demo-first-{}", example.name)),
         traceparent: None,
+        tracestate: None,
         correlation_id: None,
         id: None,
     })

@@ -7,6 +7,7 @@ use crate::{
 use runtime::{
     Handle, Node, Parts,
     sandbox::{self, Sandbox},
+    secrets::Keyring,
 };
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -51,9 +52,10 @@ pub(crate) async fn start(
     store: Arc<dyn Store>,
     workers: Vec<Declaration>,
     options: runtime::Options,
+    secrets: Keyring,
 ) -> Result<Node, Failure> {
     let evaluator = Arc::new(sandbox()?);
-    let parts = Parts { workers, options, evaluator, sole: true, ..Parts::new(store) };
+    let parts = Parts { workers, options, evaluator, secrets, sole: true, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
 }
 

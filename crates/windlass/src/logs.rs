@@ -28,6 +28,19 @@ pub(crate) fn start(level: &str, format: Format) -> Result<(), Failure> {
     begun.map_err(|error| Failure::failed(format!("no log: {error}")))
 }
 
+/// Makes panics say where, but not what, while a call is made: what they say may hold a secret.
+pub(crate) fn keep_panics_discreet() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if runtime::egress::is_discreet() {
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(place, "a call panicked; its message is withheld, because it may hold a secret");
+        } else {
+            usual(panic);
+        }
+    }));
+}
+
 fn is_colorful() -> bool {
     use std::io::IsTerminal;
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

@@ -12,6 +12,7 @@ mod failure;
 mod host;
 mod logs;
 mod out;
+mod outward;
 mod profile;
 mod serve;
 mod up;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         runtime::sandbox::evaluator_main();
         return ExitCode::SUCCESS;
     }
+    logs::keep_panics_discreet();
     let cli = Cli::parse();
     let format = cli.global.format();
     match dispatch(cli) {
@@ -62,6 +64,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)
         }
         Command::Key(verb) => ask(cli.global, out, async |context| verb::key::run(verb, &context).await),
+        Command::Secret(verb) => {
+            ask(cli.global, out, async |context| verb::secret::run(verb, &context).await)
+        }
         Command::Bench(args) => engine(async {
             bench::run(args, &out).await.map_err(|error| Failure::failed(format!("{error:#}")))
         }),

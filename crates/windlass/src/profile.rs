@@ -21,6 +21,8 @@ pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8400";
 pub(crate) const DEFAULT_DATA: &str = "./windlass-data";
 /// Files in the data folder of `up`.
 pub(crate) const KEY_FILE: &str = "demo-key";
+/// The key that seals the secrets of tenants.
+pub(crate) const SECRETS_KEY_FILE: &str = "secrets-key";
 pub(crate) const URL_FILE: &str = "demo-url";
 
 /// What was given on the command line or in the environment.

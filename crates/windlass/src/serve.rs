@@ -6,11 +6,12 @@ use crate::{
     failure::Failure,
     host, logs,
     out::{Format, Out},
+    outward,
 };
 use machine::TenantId;
 use runtime::{Handle, api::Refusal};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The tenant that platform keys belong to.
 const PLATFORM_TENANT: &str = "platform";
@@ -19,7 +20,8 @@ const PLATFORM_TENANT: &str = "platform";
 #[command(after_long_help = "Examples:\n  \
     windlass serve --config windlass.toml\n  \
     windlass serve --print-config > windlass.toml      a file to begin with: all values, at their defaults\n  \
-    WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n\n\
+    WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n  \
+    windlass serve --egress-allow-private 10.0.0.0/8 --egress-ca corporate.pem\n\n\
     Every value of the file can be set by WINDLASS_SECTION_KEY; --print-config shows them all.\n\
     On an empty store a platform key is printed once. With it: `windlass tenant create`, `windlass key create`.")]
 pub(crate) struct Args {
@@ -32,6 +34,8 @@ pub(crate) struct Args {
     /// Make another platform key, for when the first was lost
     #[arg(long)]
     new_platform_key: bool,
+    #[command(flatten)]
+    egress: outward::Args,
 }
 
 pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
@@ -50,7 +54,11 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let file = host::store_file(&config.store.data)?;
     let store = host::open(&file)?;
     let (listener, url) = host::listen(address).await?;
-    let node = host::start(store, vec![], config.runtime_options()).await?;
+    let mut options = config.runtime_options();
+    args.egress.apply(&mut options.egress)?;
+    let key_file = Some(config.secrets.key_file.as_str()).filter(|file| !file.is_empty());
+    let secrets = outward::keyring(key_file.map(Path::new))?;
+    let node = host::start(store, vec![], options, secrets).await?;
     let key = platform_key(&node.handle(), args.new_platform_key).await?;
     match out.format {
         Format::Table => greet(&out, &url, &file.display().to_string(), key.as_deref())?,

@@ -8,10 +8,11 @@ use crate::{
     failure::Failure,
     host, logs,
     out::{Format, Out},
-    profile::{DEFAULT_DATA, KEY_FILE, URL_FILE},
+    outward,
+    profile::{DEFAULT_DATA, KEY_FILE, SECRETS_KEY_FILE, URL_FILE},
 };
 use machine::TenantId;
-use runtime::Handle;
+use runtime::{Handle, secrets::Keyring};
 use std::{
     io::Write,
     net::{IpAddr, SocketAddr},
@@ -25,6 +26,7 @@ use store::{Store, sqlite::Sqlite};
 #[command(after_long_help = "Examples:\n  \
     windlass up\n  \
     windlass up --ephemeral --port 0\n  \
+    windlass up --egress-resolve petstore.swagger.io:443=127.0.0.1:8443 --egress-ca stub.pem\n  \
     windlass up --data /tmp/demo -o json      one line {\"url\",\"tenant\",\"key\"} once ready")]
 pub(crate) struct Args {
     /// Address to listen on
@@ -39,6 +41,8 @@ pub(crate) struct Args {
     /// Keep nothing: everything is in memory and gone at the end
     #[arg(long)]
     ephemeral: bool,
+    #[command(flatten)]
+    egress: outward::Args,
 }
 
 pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
@@ -55,8 +59,11 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let (listener, url) = host::listen(SocketAddr::new(args.host, args.port)).await?;
     let workers = demo::workers();
     let workers_count = workers.len();
-    let options = runtime::Options { public_url: url.clone(), ..runtime::Options::default() };
-    let node = host::start(store, workers, options).await?;
+    let mut options = runtime::Options { public_url: url.clone(), ..runtime::Options::default() };
+    // A developer's own services run on this machine; every other range that is not public stays closed.
+    options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
+    args.egress.apply(&mut options.egress)?;
+    let node = host::start(store, workers, options, keyring(folder)?).await?;
     let handle = node.handle();
     let tenant = demo::set_up(&handle).await?;
     let key = key(&handle, &tenant, folder).await?;
@@ -78,6 +85,18 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         let _ = std::fs::remove_file(folder.join(URL_FILE));
     }
     served
+}
+
+/// The keys of secrets: given, kept in the folder, or made now.
+fn keyring(folder: Option<&Path>) -> Result<Keyring, Failure> {
+    let Some(file) = folder.map(|folder| folder.join(SECRETS_KEY_FILE)) else {
+        let given = outward::keyring(None)?;
+        return Ok(if given.is_empty() { Keyring::fresh().0 } else { given });
+    };
+    if !file.exists() && std::env::var_os(outward::KEY_VARIABLE).is_none() {
+        write_private(&file, &Keyring::fresh().1)?;
+    }
+    outward::keyring(Some(&file))
 }
 
 fn in_memory() -> Result<Arc<dyn Store>, Failure> {

@@ -16,6 +16,7 @@ pub(crate) mod dlq;
 pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
+pub(crate) mod secret;
 pub(crate) mod start;
 pub(crate) mod task;
 pub(crate) mod tenant;

@@ -2,15 +2,14 @@
 
 use super::{
     Turn,
-    body::kind_of,
     eval::{Stop, affordable},
 };
 use crate::{
-    command::{Call, Effect, HttpRequest, Task},
+    command::{Call, Effect, Task},
     data::Data,
     fault::{Fault, Kind},
     id,
-    ir::{self, Authentication, Http, Step, Template},
+    ir::{self, Step},
     schema::Schema,
     state::{Body, WaitKind},
     time::Time,
@@ -26,6 +25,7 @@ impl Turn<'_> {
         call: &ir::Call,
         input: &Data,
     ) -> Result<(), Stop> {
+        self.secrets.clear();
         let (target, payload) = match call {
             ir::Call::HumanTask { with } => {
                 let with = self.template(branch, with, input)?;
@@ -34,13 +34,14 @@ impl Turn<'_> {
             ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
             ir::Call::SignalToken => return self.signal_token(branch, step),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
+            ir::Call::OpenApi(call) => ("openapi".to_owned(), self.openapi_request(branch, call, input)?),
         };
         affordable(&payload)?;
         let key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Call, None);
         let step = step.reference.clone();
-        let trace = self.state.trace.clone();
-        self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace }));
+        let (trace, secrets) = (self.state.trace.clone(), std::mem::take(&mut self.secrets));
+        self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace, secrets }));
         Ok(())
     }
 
@@ -85,75 +86,6 @@ impl Turn<'_> {
             current = own.fork.and_then(|(parent, _)| self.state.branch(parent));
         }
         hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn http_request(&mut self, branch: u32, http: &Http, input: &Data) -> Result<Data, Stop> {
-        let mut url = self.text(branch, &http.endpoint, input)?;
-        if matches!(http.endpoint, Template::Literal(_)) {
-            url = expand(&url, input);
-        }
-        let mut query = Vec::new();
-        for (name, value) in &http.query {
-            query.push(format!("{}={}", escape(name), escape(&self.text(branch, value, input)?)));
-        }
-        for (name, value) in self.object_of(branch, http.query_from, input)? {
-            query.push(format!("{}={}", escape(&name), escape(&value.to_text())));
-        }
-        if !query.is_empty() {
-            url.push(if url.contains('?') { '&' } else { '?' });
-            url.push_str(&query.join("&"));
-        }
-        let mut headers = Vec::new();
-        for (name, value) in &http.headers {
-            headers.push((name.clone(), self.text(branch, value, input)?));
-        }
-        for (name, value) in self.object_of(branch, http.headers_from, input)? {
-            headers.push((name, value.to_text()));
-        }
-        match &http.authentication {
-            None => {}
-            Some(Authentication::Basic { username, password }) => {
-                let pair = format!(
-                    "{}:{}",
-                    self.text(branch, username, input)?,
-                    self.text(branch, password, input)?
-                );
-                headers.push(("authorization".to_owned(), format!("Basic {}", base64(pair.as_bytes()))));
-            }
-            Some(Authentication::Bearer { token }) => {
-                let token = self.text(branch, token, input)?;
-                headers.push(("authorization".to_owned(), format!("Bearer {token}")));
-            }
-        }
-        let body = match &http.body {
-            Some(body) => Some(self.template(branch, body, input)?),
-            None => None,
-        };
-        let request = HttpRequest {
-            method: http.method.clone(),
-            url,
-            headers,
-            body,
-            output: http.output,
-            redirect: http.redirect,
-        };
-        Ok(Data::from_json(serde_json::to_value(request).expect("a request is plain JSON")))
-    }
-
-    /// The entries of an object that an expression yields; none without an expression.
-    fn object_of(
-        &mut self,
-        branch: u32,
-        from: Option<ir::ExprId>,
-        input: &Data,
-    ) -> Result<Vec<(String, Data)>, Stop> {
-        let Some(id) = from else { return Ok(Vec::new()) };
-        let value = self.eval(branch, id, input)?;
-        value.entries().ok_or_else(|| {
-            let detail =
-                format!("headers and query must be an object, the expression yielded {}", kind_of(&value));
-            Stop::Fault(Fault::new(Kind::Expression, detail))
-        })
     }
 
     /// Makes a task for a person; the answer is the step's output.
@@ -203,50 +135,4 @@ impl Turn<'_> {
         })));
         Ok(())
     }
-}
-
-/// Expands `{name}` to the top-level field of that name; a missing one is empty.
-fn expand(template: &str, input: &Data) -> String {
-    let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let Some(close) = rest[open..].find('}').map(|offset| open + offset) else { break };
-        text.push_str(&rest[..open]);
-        let value = input.get(&rest[open + 1..close]).unwrap_or_default();
-        if !value.is_null() {
-            text.push_str(&escape(&value.to_text()));
-        }
-        rest = &rest[close + 1..];
-    }
-    text.push_str(rest);
-    text
-}
-
-/// Percent-encodes everything but RFC 3986 unreserved characters.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = u32::from(chunk[0]) << 16
-            | u32::from(chunk.get(1).copied().unwrap_or(0)) << 8
-            | u32::from(chunk.get(2).copied().unwrap_or(0));
-        for position in 0..4 {
-            match position <= chunk.len() {
-                true => out.push(ALPHABET[(word >> (18 - 6 * position)) as usize & 63] as char),
-                false => out.push('='),
-            }
-        }
-    }
-    out
 }

@@ -37,7 +37,10 @@ impl Turn<'_> {
     ) -> Result<Data, Stop> {
         let program = self.program;
         let compiled = &program.exprs[id as usize];
-        let args = self.args(branch, compiled, output);
+        let mut args = self.args(branch, compiled, output);
+        if compiled.uses[3] {
+            args.fixed[3] = self.placeholders(compiled, dot);
+        }
         if compiled.bounded {
             return compiled.eval_spending(dot, &args, &mut self.fuel_left).map_err(Stop::Fault);
         }
@@ -126,9 +129,6 @@ impl Turn<'_> {
         }
         if uses[2] {
             args.fixed[2] = output.cloned().unwrap_or_default();
-        }
-        if uses[3] {
-            args.fixed[3] = Data::object();
         }
         if uses[5] {
             args.fixed[5] = self.task_argument(branch, output);

@@ -10,6 +10,7 @@ mod orders;
 mod reach;
 mod retries;
 mod schemas;
+mod secrets;
 mod waits;
 
 use crate::{

@@ -4,7 +4,7 @@ use super::{
     CompileError, check,
     library::{DENIED, library},
     natives::Engine,
-    rewrite, shortcut, tree,
+    rewrite, secrets, shortcut, tree,
 };
 use jaq_core::load::{
     self, Arena, File, Lexer, Loader, Parser,
@@ -32,6 +32,8 @@ pub(super) struct Parts {
     pub(super) bounded: bool,
     /// The positions, among the given global names, of those it mentions.
     pub(super) globals: Vec<usize>,
+    /// The secrets it names.
+    pub(super) secrets: Vec<Vec<String>>,
     /// Levels of the parsed expression.
     pub(super) depth: usize,
 }
@@ -64,6 +66,10 @@ fn compile_tokens(source: &str, tokens: &[Token<&str>], names: &[String]) -> Res
     }
     let library = library();
     let findings = check::check(source, &parsed, names, library)?;
+    let named = match findings.globals.contains(&secrets::SECRETS) {
+        true => secrets::references(source, &parsed)?,
+        false => Vec::new(),
+    };
     let shortcut = shortcut::find(&parsed, names);
     let main = rewrite::term(parsed);
     let needed = library.needed(&tree::calls(&main));
@@ -82,7 +88,7 @@ fn compile_tokens(source: &str, tokens: &[Token<&str>], names: &[String]) -> Res
         .with_global_vars(globals.iter().map(|i| names[*i].as_str()))
         .compile(modules)
         .map_err(|errors| undefined(source, &errors))?;
-    Ok(Parts { filter, shortcut, bounded: findings.bounded, globals, depth })
+    Ok(Parts { filter, shortcut, bounded: findings.bounded, globals, secrets: named, depth })
 }
 
 fn fail<T>(message: String, offset: usize) -> Result<T, CompileError> {

@@ -31,6 +31,7 @@ pub fn document(workflow: &ir::Workflow) -> Data {
         summary: _,
         document,
         declared,
+        secrets,
         input,
         input_schema,
         output,
@@ -52,7 +53,10 @@ pub fn document(workflow: &ir::Workflow) -> Data {
     let mut members = vec![("document".to_owned(), document.clone())];
     let input = writer.flow("from", input.as_ref(), input_schema.as_ref());
     push_object(&mut members, "input", input);
-    let uses = writer.uses(declared.as_ref());
+    let mut uses = writer.uses(declared.as_ref());
+    if !secrets.is_empty() && !uses.iter().any(|(group, _)| group == "secrets") {
+        uses.push(("secrets".to_owned(), Data::array(secrets.iter().map(|name| Data::text(name.as_str())))));
+    }
     push_object(&mut members, "use", uses);
     push(&mut members, "timeout", timeout.map(|timeout| writer.timeout(timeout)));
     members.push(("do".to_owned(), list));

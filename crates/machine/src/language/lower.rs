@@ -4,6 +4,7 @@
 //! what does not fit is skipped without a word, because `shape` has said it. Each file of `lower/` holds one part
 //! of the language. What this engine does not execute becomes [`ir::Kind::Unsupported`].
 
+mod authentication;
 mod call;
 mod event;
 mod expression;
@@ -56,6 +57,7 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
             .get("use")
             .map(At::to_data)
             .filter(|_| lowering.steps.iter().any(is_unsupported) || !lowering.extensions.is_empty()),
+        secrets: secrets(root),
         input: input_from,
         input_schema,
         output: output_as,
@@ -73,6 +75,11 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
 
 fn is_unsupported(step: &ir::Step) -> bool {
     matches!(step.kind, ir::Kind::Unsupported { .. })
+}
+
+fn secrets(root: At<'_>) -> Vec<String> {
+    let names = root.get("use").and_then(|declared| declared.get("secrets"));
+    names.into_iter().flat_map(At::items).filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
 /// What `use` declares, by group and name.

@@ -53,6 +53,14 @@ fn refused(document: &str, expected: &str) {
     }
 }
 
+/// The document compiles, with nothing to say about it.
+#[track_caller]
+fn accepted(document: &str) {
+    let compiled = yaml(document);
+    same(&show_all(&[compiled.warnings, compiled.unsupported].concat()), "");
+    decompile::assert_comes_back(&compiled.workflow);
+}
+
 /// The document compiles with exactly these warnings.
 #[track_caller]
 fn warned(document: &str, expected: &str) {

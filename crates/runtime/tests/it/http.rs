@@ -87,6 +87,7 @@ async fn near() -> Near {
     let (port, requests) = stub(routes).await;
     let world = World::over(Arc::new(Inline::new().unwrap()), Arc::new(SystemClock));
     let build = world.build().options(|options| {
+        options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
         options.answer_bytes_max = 2000;
         options.http_timeout = Span::from_millis(300);
     });

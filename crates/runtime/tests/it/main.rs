@@ -8,24 +8,29 @@
     reason = "a failed unwrap is a failed test; the lint sees only the test functions themselves"
 )]
 
+mod stub;
 mod support;
 mod tap;
 mod virtual_time;
 mod workers;
 
 mod atomic;
+mod authentication;
 mod calls;
 mod columns;
 mod dead_letters;
+mod egress;
 mod envelope;
 mod http;
 mod language;
 mod memory;
 mod nodes;
+mod openapi;
 mod orders;
 mod outages;
 mod poison;
 mod restart;
+mod secrets;
 mod signals;
 mod silence;
 mod snapshot;

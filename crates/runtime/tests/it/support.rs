@@ -163,6 +163,11 @@ impl Build {
         self
     }
 
+    pub(crate) fn secrets(mut self, keys: runtime::secrets::Keyring) -> Build {
+        self.parts.secrets = keys;
+        self
+    }
+
     /// The only process on the store: what others left is its own at once.
     pub(crate) fn sole(mut self) -> Build {
         self.parts.sole = true;
@@ -258,6 +263,7 @@ pub(crate) fn start_of(name: &str, input: Value) -> Start {
         business_parts: vec![],
         idempotency_key: None,
         traceparent: None,
+        tracestate: None,
         correlation_id: None,
         id: None,
     }

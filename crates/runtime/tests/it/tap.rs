@@ -258,6 +258,12 @@ impl Store for Tap {
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         pass!(self.tenants())
     }
+    async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
+        pass!(self.secret(tenant, name))
+    }
+    async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>> {
+        pass!(self.secrets(tenant))
+    }
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
         pass!(self.keys(tenant))
     }

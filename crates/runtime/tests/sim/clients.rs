@@ -55,6 +55,7 @@ impl World {
                 business_parts: vec![],
                 idempotency_key: Some(key.clone()),
                 traceparent: None,
+                tracestate: None,
                 correlation_id: None,
                 id,
             };

@@ -222,6 +222,12 @@ impl Store for Faulty {
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.inner.tenants().await
     }
+    async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
+        self.inner.secret(tenant, name).await
+    }
+    async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>> {
+        self.inner.secrets(tenant).await
+    }
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
         self.inner.keys(tenant).await
     }

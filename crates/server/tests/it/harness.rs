@@ -70,7 +70,9 @@ impl World {
 
     pub(crate) async fn with(options: Options) -> World {
         let store = Arc::new(Sqlite::in_memory().unwrap());
-        let node = Node::start(Parts::new(store)).await.unwrap();
+        let node = Node::start(Parts { secrets: runtime::secrets::Keyring::fresh().0, ..Parts::new(store) })
+            .await
+            .unwrap();
         let handle = node.handle();
         let mut tokens = HashMap::new();
         for tenant in ["acme", "globex"] {

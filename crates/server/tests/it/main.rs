@@ -13,6 +13,7 @@ mod limits;
 mod pages;
 mod poison;
 mod signals;
+mod secrets;
 mod sockets;
 mod stream;
 mod tasks;

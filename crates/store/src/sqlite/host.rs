@@ -121,6 +121,11 @@ impl<H: Host> Store for H {
         self.read(move |read| read.tenant(&id)).await
     }
 
+    async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.read(move |read| read.secret(&tenant, &name)).await
+    }
+
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
         let key_id = key_id.to_owned();
         self.read(move |read| read.key_by_id(&key_id)).await
@@ -197,6 +202,11 @@ impl<H: Host> Store for H {
 
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.read(|read| read.tenants()).await
+    }
+
+    async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.secrets(&tenant)).await
     }
 
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {

@@ -3,7 +3,8 @@
 use super::{
     error::error,
     read::{
-        DEAD_LETTER, INSTANCE, Read, TASK, dead_letter, id, instance, key, task, tenant, tenant_row, time,
+        DEAD_LETTER, INSTANCE, Read, SECRET, TASK, dead_letter, id, instance, key, secret, task, tenant,
+        tenant_row, time,
     },
     semver,
 };
@@ -207,6 +208,11 @@ impl Read<'_> {
 
     pub fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.many(TENANTS, &[], tenant_row)
+    }
+
+    /// By name.
+    pub fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>> {
+        self.many(&format!("{SECRET} ORDER BY name"), params![tenant.as_str()], secret)
     }
 
     pub fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {

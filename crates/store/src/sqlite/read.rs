@@ -14,6 +14,8 @@ const DEFINITION: &str = "SELECT namespace, name, version, title, source, media_
     FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3 AND version = ?4";
 const VERSIONS: &str = "SELECT version FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
 const TENANT: &str = "SELECT tenant, title, status, created_at FROM tenants WHERE tenant = ?1";
+pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
+    FROM secrets WHERE tenant = ?1";
 const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
     FROM api_keys WHERE id = ?1";
 /// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
@@ -152,6 +154,10 @@ impl<'c> Read<'c> {
         self.one(TENANT, params![id.as_str()], tenant_row)
     }
 
+    pub fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
+        self.one(&format!("{SECRET} AND name = ?2"), params![tenant.as_str(), name], secret)
+    }
+
     /// Finds out whose key it is.
     pub fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
         self.one(KEY_BY_ID, params![key_id], |row| Ok((tenant(row, 7)?, key(row)?)))
@@ -219,6 +225,18 @@ pub(super) fn definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
 
 pub(super) fn tenant_row(row: &Row<'_>) -> rusqlite::Result<TenantRow> {
     Ok(TenantRow { id: tenant(row, 0)?, title: row.get(1)?, status: row.get(2)?, created_at: time(row, 3)? })
+}
+
+pub(super) fn secret(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
+    Ok(SecretRow {
+        name: row.get(0)?,
+        version: row.get(1)?,
+        key_id: row.get(2)?,
+        sealed: row.get(3)?,
+        hosts: row.get(4)?,
+        created_at: time(row, 5)?,
+        updated_at: time(row, 6)?,
+    })
 }
 
 pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {

@@ -95,6 +95,13 @@ statements! {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     RevokeKey = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tenant = ?1 AND id = ?2";
     OutboxSent = "DELETE FROM outbox WHERE tenant = ?1 AND id = ?2";
+    PutSecret = "INSERT INTO secrets (tenant, name, version, key_id, sealed, hosts, created_at, updated_at)
+         VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (tenant, name) DO UPDATE SET version = version + 1, key_id = excluded.key_id,
+         sealed = excluded.sealed, hosts = excluded.hosts, updated_at = excluded.updated_at";
+    ReplaceSecret = "UPDATE secrets SET version = version + 1, key_id = ?3, sealed = ?4, hosts = ?5, updated_at = ?6
+         WHERE tenant = ?1 AND name = ?2 AND version = ?7";
+    DeleteSecret = "DELETE FROM secrets WHERE tenant = ?1 AND name = ?2";
     Fence = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
 }
 

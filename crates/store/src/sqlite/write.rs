@@ -74,6 +74,8 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             params![tenant, row.id.as_bytes(), row.key, row.event_type, row.created_at.0, row.event],
         ),
         Write::DeadLetter(row) => dead_letter(to, tenant, row),
+        Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version),
+        Write::DeleteSecret { name } => guard(to, S::DeleteSecret, params![tenant, name], Conflict::Gone),
         Write::CreateKey(row) => create_key(to, tenant, row),
         Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
         Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
@@ -357,6 +359,26 @@ fn create_definition(to: &mut Prepared<'_>, tenant: &str, row: &DefinitionRow) -
         row.created_at.0,
     ];
     guard(to, S::CreateDefinition, values, Conflict::Exists)
+}
+
+fn put_secret(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &SecretRow,
+    expected_version: Option<i64>,
+) -> Result<Option<Conflict>> {
+    let SecretRow { name, key_id, sealed, hosts, created_at, updated_at, version: _ } = row;
+    match expected_version {
+        None => {
+            plain(to, S::PutSecret, params![tenant, name, key_id, sealed, hosts, created_at.0, updated_at.0])
+        }
+        Some(expected) => guard(
+            to,
+            S::ReplaceSecret,
+            params![tenant, name, key_id, sealed, hosts, updated_at.0, expected],
+            Conflict::Version,
+        ),
+    }
 }
 
 fn create_key(to: &mut Prepared<'_>, tenant: &str, row: &KeyRow) -> Result<Option<Conflict>> {

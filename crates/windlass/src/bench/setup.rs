@@ -89,6 +89,7 @@ impl Bench {
             business_parts: vec![],
             idempotency_key: None,
             traceparent: None,
+            tracestate: None,
             correlation_id: None,
             id: None,
         }

@@ -17,7 +17,10 @@ pub(super) fn request(ask: &Ask, url: &Url, key: Option<&Secret>) {
     }
     if let Some((media_type, bytes)) = &ask.body {
         out::note(&format!("> content-type: {media_type}"));
-        body(">", bytes);
+        match url.path().contains("/secrets/") {
+            true => out::note(&format!("> **** {} bytes", bytes.len())),
+            false => body(">", bytes),
+        }
     }
 }
 

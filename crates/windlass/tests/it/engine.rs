@@ -52,12 +52,21 @@ impl Engine {
 
     /// Starts the binary and waits for the line that says it is ready.
     pub(crate) async fn start(home: &Path, args: &[&str]) -> Engine {
-        let mut child = binary(home)
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the binary starts");
+        let mut command = binary(home);
+        command.args(args).stderr(Stdio::inherit());
+        Engine::launch(home, command).await
+    }
+
+    /// The same, with a log of everything in a file.
+    pub(crate) async fn start_logged(home: &Path, args: &[&str], level: &str, log: &Path) -> Engine {
+        let mut command = binary(home);
+        let file = std::fs::File::create(log).unwrap();
+        command.args(args).env("WINDLASS_LOG", level).stderr(file);
+        Engine::launch(home, command).await
+    }
+
+    async fn launch(home: &Path, mut command: Command) -> Engine {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         timeout(PATIENCE, stdout.read_line(&mut line)).await.expect("ready in time").unwrap();

@@ -262,8 +262,11 @@ fn attributes_may_be_regular_expressions() {
 #[test]
 fn emitted_events_carry_the_trace_of_the_start() {
     let mut run = bench("do:\n- e: { emit: { event: { with: { source: 'https://a', type: t } } } }");
-    let trace =
-        crate::command::Trace { traceparent: Some("00-1-2-01".into()), correlation_id: Some("c".into()) };
+    let trace = crate::command::Trace {
+        traceparent: Some("00-1-2-01".into()),
+        tracestate: None,
+        correlation_id: Some("c".into()),
+    };
     assert!(run.tell(Command::Start { input: data("{}"), business: None, trace }));
     assert_eq!(run.emitted[0].get("traceparent"), Some(data(r#""00-1-2-01""#)));
     assert_eq!(run.emitted[0].get("correlationid"), Some(data(r#""c""#)));

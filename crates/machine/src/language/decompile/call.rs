@@ -3,13 +3,14 @@
 use super::{Decompiler, Members, push, push_object, single};
 use crate::{
     data::Data,
-    ir::{Authentication, Call, ExprId, Http, HttpOutput, Template},
+    ir::{Authentication, Call, ExprId, Http, HttpOutput, OpenApi, Scheme, Template},
 };
 
 impl Decompiler<'_> {
     pub(super) fn call(&self, call: &Call, task: &mut Members) {
         let (name, with) = match call {
             Call::Http(http) => ("http".to_owned(), self.http(http)),
+            Call::OpenApi(call) => ("openapi".to_owned(), self.openapi(call)),
             Call::Worker { name, version, with } => {
                 let version = version.as_deref().unwrap_or("1.0.0");
                 (format!("{name}:{version}@default"), self.template(with))
@@ -34,29 +35,47 @@ impl Decompiler<'_> {
             redirect,
             authentication,
         } = http;
-        let uri = self.template(endpoint);
-        let endpoint = match authentication {
+        let mut with = vec![
+            ("method".to_owned(), Data::text(method.to_ascii_lowercase())),
+            ("endpoint".to_owned(), self.endpoint(endpoint, authentication.as_ref())),
+        ];
+        self.pairs("headers", headers, *headers_from, &mut with);
+        self.pairs("query", query, *query_from, &mut with);
+        push(&mut with, "body", body.as_ref().map(|body| self.template(body)));
+        answer(*output, *redirect, &mut with);
+        Data::map(with)
+    }
+
+    fn openapi(&self, call: &OpenApi) -> Data {
+        let OpenApi {
+            document,
+            document_authentication,
+            operation,
+            parameters,
+            output,
+            redirect,
+            authentication,
+        } = call;
+        let document = self.endpoint(document, document_authentication.as_ref());
+        let mut with = vec![
+            ("document".to_owned(), single("endpoint", document)),
+            ("operationId".to_owned(), self.template(operation)),
+        ];
+        push(&mut with, "parameters", parameters.as_ref().map(|parameters| self.template(parameters)));
+        push(&mut with, "authentication", authentication.as_ref().map(|policy| self.authentication(policy)));
+        answer(*output, *redirect, &mut with);
+        Data::map(with)
+    }
+
+    fn endpoint(&self, uri: &Template, authentication: Option<&Authentication>) -> Data {
+        let uri = self.template(uri);
+        match authentication {
             None => uri,
             Some(authentication) => Data::map([
                 ("uri".to_owned(), uri),
                 ("authentication".to_owned(), self.authentication(authentication)),
             ]),
-        };
-        let mut with = vec![
-            ("method".to_owned(), Data::text(method.to_ascii_lowercase())),
-            ("endpoint".to_owned(), endpoint),
-        ];
-        self.pairs("headers", headers, *headers_from, &mut with);
-        self.pairs("query", query, *query_from, &mut with);
-        push(&mut with, "body", body.as_ref().map(|body| self.template(body)));
-        let output = match output {
-            HttpOutput::Content => None,
-            HttpOutput::Raw => Some(Data::text("raw")),
-            HttpOutput::Response => Some(Data::text("response")),
-        };
-        push(&mut with, "output", output);
-        push(&mut with, "redirect", redirect.then(|| Data::bool(true)));
-        Data::map(with)
+        }
     }
 
     fn pairs(&self, key: &str, pairs: &[(String, Template)], from: Option<ExprId>, with: &mut Members) {
@@ -79,6 +98,30 @@ impl Decompiler<'_> {
                 ]),
             ),
             Authentication::Bearer { token } => single("bearer", single("token", self.template(token))),
+            Authentication::Policy { scheme, with } => single(word(*scheme), self.template(with)),
+            Authentication::Secret { scheme, name } => {
+                single(word(*scheme), single("use", Data::text(name.as_str())))
+            }
         }
+    }
+}
+
+fn answer(output: HttpOutput, redirect: bool, with: &mut Members) {
+    let output = match output {
+        HttpOutput::Content => None,
+        HttpOutput::Raw => Some(Data::text("raw")),
+        HttpOutput::Response => Some(Data::text("response")),
+    };
+    push(with, "output", output);
+    push(with, "redirect", redirect.then(|| Data::bool(true)));
+}
+
+fn word(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Basic => "basic",
+        Scheme::Bearer => "bearer",
+        Scheme::Digest => "digest",
+        Scheme::Oauth2 => "oauth2",
+        Scheme::Oidc => "oidc",
     }
 }

@@ -1,9 +1,9 @@
-//! `call`: HTTP is executed; the other protocols are checked only.
+//! `call`: HTTP and OpenAPI are executed; the other protocols are checked only.
 
 use super::{Lowering, expression::Site};
 use crate::{
     data::Data,
-    ir::{Authentication, Call, ExprId, Http, HttpOutput, Kind, Template},
+    ir::{Authentication, Call, ExprId, Http, HttpOutput, Kind, OpenApi, Template},
     language::{
         shape::unwrap_expression,
         source::{At, Sort},
@@ -23,7 +23,8 @@ impl<'t> Lowering<'t, '_> {
                 self.look(|dry| dry.asyncapi(with, &base));
                 self.unsupported(at.place(), "`call: asyncapi`")
             }
-            (Some(protocol @ ("grpc" | "openapi" | "a2a" | "mcp")), Some(with)) => {
+            (Some("openapi"), Some(with)) => Kind::Call { call: Call::OpenApi(self.openapi(with)) },
+            (Some(protocol @ ("grpc" | "a2a" | "mcp")), Some(with)) => {
                 self.look(|dry| dry.arguments(with));
                 self.unsupported(at.place(), &format!("`call: {protocol}`"))
             }
@@ -37,24 +38,76 @@ impl<'t> Lowering<'t, '_> {
     fn http(&mut self, with: At<'_>) -> Http {
         let (headers, headers_from) = self.pairs(with.get("headers"));
         let (query, query_from) = self.pairs(with.get("query"));
-        let endpoint = with.get("endpoint");
-        let uri = endpoint.and_then(|endpoint| endpoint.get("uri")).or(endpoint);
-        let authentication = endpoint.and_then(|endpoint| endpoint.get("authentication"));
+        let (endpoint, authentication) = self.called(with.get("endpoint"));
         Http {
             method: self.method(with.get("method")),
-            endpoint: uri.map_or(Template::Literal(Data::NULL), |uri| self.template(uri, Site::With)),
+            endpoint,
             headers,
             headers_from,
             query,
             query_from,
             body: self.template_in(with, "body", Site::With),
-            output: match with.get("output").and_then(At::text) {
-                Some("raw") => HttpOutput::Raw,
-                Some("response") => HttpOutput::Response,
-                _ => HttpOutput::Content,
-            },
+            output: output(with),
             redirect: with.get("redirect").and_then(At::flag).unwrap_or(false),
-            authentication: authentication.and_then(|at| self.authentication(at)),
+            authentication,
+        }
+    }
+
+    fn openapi(&mut self, with: At<'_>) -> OpenApi {
+        let (document, document_authentication) =
+            self.called(with.get("document").and_then(|document| document.get("endpoint")));
+        let nothing = Template::Literal(Data::NULL);
+        OpenApi {
+            document,
+            document_authentication,
+            operation: self.template_in(with, "operationId", Site::With).unwrap_or(nothing),
+            parameters: self.template_in(with, "parameters", Site::With),
+            output: output(with),
+            redirect: with.get("redirect").and_then(At::flag).unwrap_or(false),
+            authentication: with.get("authentication").and_then(|at| self.authentication(at)),
+        }
+    }
+
+    /// An endpoint that is called: its URL and how to authenticate there.
+    fn called(&mut self, endpoint: Option<At<'_>>) -> (Template, Option<Authentication>) {
+        let Some(endpoint) = endpoint else { return (Template::Literal(Data::NULL), None) };
+        let uri = endpoint.get("uri").unwrap_or(endpoint);
+        let authentication = endpoint.get("authentication").and_then(|at| self.authentication(at));
+        let template = self.template(uri, Site::With);
+        if let (Template::Literal(_), Some(text)) = (&template, uri.text()) {
+            self.check_url(uri, text);
+        }
+        (template, authentication)
+    }
+
+    /// Finds in a literal URL what could never be called.
+    fn check_url(&mut self, at: At<'_>, text: &str) {
+        let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
+        // Without any scheme it is no URI, which its shape has said.
+        if !(scheme.is_empty() || text.starts_with('{') || matches!(scheme.as_str(), "http" | "https")) {
+            let message = format!("`{text}` cannot be called: it is neither http nor https");
+            let hint = "write the whole URL, such as `https://api.example.com/orders`";
+            return self.error(at.place(), "bad-value", message, Some(hint.to_owned()));
+        }
+        let authority = text.split("//").nth(1).unwrap_or_default().split('/').next().unwrap_or_default();
+        if authority.contains('@') {
+            let message = "the URL holds a user name or password".to_owned();
+            self.error(at.place(), "bad-value", message, Some("use `authentication` instead".to_owned()));
+        }
+        let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ',');
+        let mut rest = text;
+        while let Some(open) = rest.find(['{', '}']) {
+            let inside = rest[open..].strip_prefix('{').and_then(|inside| Some(inside.split_once('}')?.0));
+            match inside {
+                Some(inside) if !inside.is_empty() && inside.chars().all(name) => {
+                    rest = &rest[open + inside.len() + 2..]
+                }
+                _ => {
+                    let message = format!("`{text}` is not a URL template");
+                    let hint = "only `{name}` is expanded, to a top-level field of the data; for more use an expression";
+                    return self.error(at.place(), "bad-value", message, Some(hint.to_owned()));
+                }
+            }
         }
     }
 
@@ -77,55 +130,6 @@ impl<'t> Lowering<'t, '_> {
             Some(at) if at.sort() == Sort::Text => (Vec::new(), self.expression(at, Site::With)),
             Some(at) => (self.members(at, Site::With), None),
             None => (Vec::new(), None),
-        }
-    }
-
-    /// An authentication policy where it is used: on the spot, or by name.
-    pub(super) fn authentication(&mut self, at: At<'_>) -> Option<Authentication> {
-        match at.get("use").and_then(|name| Some((name, name.text()?))) {
-            Some((at, name)) => self.used("authentications", name, at).and_then(|policy| self.policy(policy)),
-            None => self.policy(at),
-        }
-    }
-
-    /// An authentication policy; `None` if this engine cannot apply it.
-    pub(super) fn policy(&mut self, at: At<'_>) -> Option<Authentication> {
-        let (scheme, policy) = at.entries().next()?;
-        if let Some(secret) = policy.get("use") {
-            self.secret(secret);
-            self.unsupported(secret.key_place(), "authentication from a secret");
-            return None;
-        }
-        match scheme {
-            "basic" => Some(Authentication::Basic {
-                username: self.template_in(policy, "username", Site::With)?,
-                password: self.template_in(policy, "password", Site::With)?,
-            }),
-            "bearer" => {
-                Some(Authentication::Bearer { token: self.template_in(policy, "token", Site::With)? })
-            }
-            "digest" | "oauth2" | "oidc" => {
-                self.look(|dry| {
-                    dry.template(policy, Site::With);
-                });
-                self.unsupported(policy.key_place(), &format!("`{scheme}` authentication"));
-                None
-            }
-            _ => None,
-        }
-    }
-
-    fn secret(&mut self, at: At<'_>) {
-        let Some(name) = at.text() else { return };
-        let secrets = self.root.get("use").and_then(|declared| declared.get("secrets"));
-        if !secrets.into_iter().flat_map(At::items).any(|secret| secret.text() == Some(name)) {
-            let message = format!("the secret `{name}` is not declared in `use.secrets`");
-            self.error(
-                at.place(),
-                "unknown-reference",
-                message,
-                Some(format!("add `- {name}` to `use.secrets`")),
-            );
         }
     }
 
@@ -191,5 +195,13 @@ impl<'t> Lowering<'t, '_> {
         if let Some(authentication) = at.get("authentication") {
             self.authentication(authentication);
         }
+    }
+}
+
+fn output(with: At<'_>) -> HttpOutput {
+    match with.get("output").and_then(At::text) {
+        Some("raw") => HttpOutput::Raw,
+        Some("response") => HttpOutput::Response,
+        _ => HttpOutput::Content,
     }
 }

@@ -54,10 +54,17 @@ impl Site {
 pub(super) type Key = (String, Vec<String>);
 
 /// What compiling an expression said: which arguments it names, or why it does not compile.
-pub(super) type Outcome = Result<[bool; ARGUMENTS.len()], CompileError>;
+pub(super) type Outcome = Result<Uses, CompileError>;
+
+/// The arguments an expression names, and the secrets.
+#[derive(Clone)]
+pub(super) struct Uses {
+    arguments: [bool; ARGUMENTS.len()],
+    secrets: Vec<Vec<String>>,
+}
 
 fn try_compile(source: &str, locals: &[String]) -> Outcome {
-    Compiled::new(source, locals).map(|compiled| compiled.uses)
+    Compiled::new(source, locals).map(|compiled| Uses { arguments: compiled.uses, secrets: compiled.secrets })
 }
 
 impl Lowering<'_, '_> {
@@ -134,13 +141,19 @@ impl Lowering<'_, '_> {
     }
 
     /// Arguments that hold nothing at this place are refused.
-    fn check_arguments(&mut self, at: At<'_>, uses: &[bool; ARGUMENTS.len()], site: Site) {
+    fn check_arguments(&mut self, at: At<'_>, used: &Uses, site: Site) {
+        let uses = &used.arguments;
+        if site == Site::With {
+            for name in used.secrets.iter().filter_map(|path| path.first()) {
+                self.secret(at, name);
+            }
+        }
         for (argument, _) in
             ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && !site.allows(argument))
         {
             if *argument == "secrets" {
                 let message =
-                    "`$secrets` may only be used in `with` of a call and in authentication".to_owned();
+                    "`$secrets` may only be used in `with` of a call that leaves the engine, and in authentication".to_owned();
                 let hint = "hand it to the call that needs it".to_owned();
                 self.error(at.place(), "secret-exposed", message, Some(hint));
             } else {
@@ -152,7 +165,7 @@ impl Lowering<'_, '_> {
         for (argument, _) in
             ARGUMENTS.iter().zip(uses).filter(|(argument, uses)| **uses && site.allows(argument))
         {
-            if matches!(*argument, "secrets" | "authorization") {
+            if *argument == "authorization" {
                 self.unsupported(at.place(), &format!("`${argument}`"));
             }
         }

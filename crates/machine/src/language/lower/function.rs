@@ -22,6 +22,12 @@ const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
 /// The function that gives out a token to signal the instance with.
 const SIGNAL_TOKEN: (&str, &str) = ("signal-token", "1.0.0");
 
+/// True if a call of this name is handed to a worker, which may be given secrets; a person or the data may not.
+fn is_worker(name: &str) -> bool {
+    let function = name.strip_suffix("@default").and_then(|name| Some(name.split_once(':')?.0));
+    function.is_some_and(|function| ![HUMAN_TASK.0, SIGNAL_TOKEN.0].contains(&function) && !RESERVED.contains(&function))
+}
+
 impl<'t> Lowering<'t, '_> {
     pub(super) fn function_call(
         &mut self,
@@ -30,8 +36,13 @@ impl<'t> Lowering<'t, '_> {
         with: Option<At<'t>>,
         reference: &str,
     ) -> Kind {
+        let site = if is_worker(name) && !self.declared.contains_key(&("functions", name)) {
+            Site::With
+        } else {
+            Site::Body
+        };
         let arguments = match with {
-            Some(with) => self.template(with, Site::With),
+            Some(with) => self.template(with, site),
             None => Template::Literal(Data::object()),
         };
         let form = with.and_then(|with| with.get("form")).filter(|_| name.starts_with("human-task:"));

@@ -1,6 +1,6 @@
 //! What a schema cannot see: names, references, jumps, versions.
 
-use super::{HEAD, refused, tasks, yaml};
+use super::{HEAD, accepted, refused, tasks, yaml};
 
 fn used(declared: &str, task: &str) -> String {
     format!("{}use:\n{declared}\n", tasks(task))
@@ -269,6 +269,105 @@ fn expressions() {
 fn secrets_stay_in_calls() {
     refused(
         &tasks("  - a:\n      set: { x: '${ $secrets.key }' }"),
-        "4:17 /do/0/a/set/x secret-exposed: `$secrets` may only be used in `with` of a call and in authentication => hand it to the call that needs it",
+        "4:17 /do/0/a/set/x secret-exposed: `$secrets` may only be used in `with` of a call that leaves the engine, and in authentication => hand it to the call that needs it",
     );
+}
+
+#[test]
+fn secrets_go_to_workers_but_not_to_people_or_functions() {
+    let call = |name: &str| {
+        format!(
+            "use: {{ secrets: [ key ], functions: {{ f: {{ set: {{ x: 1 }} }} }} }}\n{}",
+            tasks(&format!("  - a:\n      call: {name}\n      with: {{ x: '${{ $secrets.key }}' }}"))
+        )
+    };
+    accepted(&call("send-mail:1.0.0@default"));
+    for name in ["human-task:1.0.0@default", "f"] {
+        refused(
+            &call(name),
+            "6:18 /do/0/a/with/x secret-exposed: `$secrets` may only be used in `with` of a call that leaves the engine, and in authentication => hand it to the call that needs it",
+        );
+    }
+}
+
+#[test]
+fn secrets_are_declared_and_not_computed_with() {
+    let call = |with: &str| {
+        let with = format!("{{ method: get, endpoint: https://a.b, {with} }}");
+        format!(
+            "use: {{ secrets: [ key ] }}\n{}",
+            tasks(&format!("  - a:\n      call: http\n      with: {with}"))
+        )
+    };
+    accepted(&call(
+        "headers: { X-Key: '${ $secrets.key }' }, body: { k: '${ \"<\\($secrets.key.part)>\" }' }",
+    ));
+    refused(
+        &call("headers: { X-Key: '${ $secrets.kye }' }"),
+        "6:69 /do/0/a/with/headers/X-Key unknown-reference: the secret `kye` is not declared in `use.secrets` => add `- kye` to `use.secrets`",
+    );
+    refused(
+        &call("headers: { X-Key: '${ $secrets.key | @base64 }' }"),
+        "6:73 /do/0/a/with/headers/X-Key bad-expression: the expression does not compile: a secret can only be put in as it is: `$secrets.name`, or inside a text: `\"Bearer \\($secrets.name)\"`",
+    );
+}
+
+#[test]
+fn urls_that_could_never_be_called() {
+    let call = |url: &str| {
+        tasks(&format!("  - a:\n      call: http\n      with: {{ method: get, endpoint: '{url}' }}"))
+    };
+    for url in ["https://a.b/{x}", "http://a.b/{x,y}?z={z}"] {
+        accepted(&call(url));
+    }
+    refused(
+        &call("ftp://a.b/x"),
+        "5:38 /do/0/a/with/endpoint bad-value: `ftp://a.b/x` cannot be called: it is neither http nor https => write the whole URL, such as `https://api.example.com/orders`",
+    );
+    refused(
+        &call("https://u:p@a.b/x"),
+        "5:38 /do/0/a/with/endpoint bad-value: the URL holds a user name or password => use `authentication` instead",
+    );
+    for url in ["https://a.b/{+x}", "https://a.b/{x*}", "https://a.b/{}"] {
+        refused(
+            &call(url),
+            &format!(
+                "5:38 /do/0/a/with/endpoint bad-value: `{url}` is not a URL template => only `{{name}}` is expanded, to a top-level field of the data; for more use an expression"
+            ),
+        );
+    }
+}
+
+#[test]
+fn token_policies_say_what_they_lack() {
+    let call = |policy: &str| {
+        let endpoint = format!("{{ uri: https://a.b, authentication: {policy} }}");
+        tasks(&format!("  - a:\n      call: http\n      with: {{ method: get, endpoint: {endpoint} }}"))
+    };
+    accepted(&call(
+        "{ oauth2: { authority: https://a.b, grant: client_credentials, client: { id: i, secret: s } } }",
+    ));
+    accepted(&call("{ oidc: { authority: https://a.b } }"));
+    accepted(&call("{ digest: { username: u, password: p } }"));
+    let place = "5:76 /do/0/a/with/endpoint/authentication/oauth2 missing-key:";
+    for (policy, said) in [
+        (
+            "{ oauth2: { grant: password } }",
+            "`oauth2` authentication with the grant `password` needs `authority`",
+        ),
+        (
+            "{ oauth2: { authority: https://a.b, grant: password } }",
+            "`oauth2` authentication with the grant `password` needs `username` and `password`",
+        ),
+        (
+            "{ oauth2: { authority: https://a.b, grant: refresh_token } }",
+            "`oauth2` authentication with the grant `refresh_token` needs `subject`, the token to exchange",
+        ),
+        (
+            "{ oauth2: { authority: https://a.b, client: { id: i, authentication: private_key_jwt } } }",
+            "`private_key_jwt` needs `client.assertion`, the signed token",
+        ),
+    ] {
+        refused(&call(policy), &format!("{place} {said}"));
+    }
 }

@@ -7,10 +7,6 @@ use crate::ir::Kind;
 fn calls() {
     let resource = "document: { endpoint: https://a.b/c.json }";
     not_executed(
-        &tasks(&format!("  - a:\n      call: openapi\n      with: {{ {resource}, operationId: x }}")),
-        "4:13 /do/0/a/call unsupported: this engine does not support `call: openapi` yet",
-    );
-    not_executed(
         &tasks(
             "  - a:\n      call: grpc\n      with: { proto: { endpoint: file://x }, service: { name: s, host: h }, method: m }",
         ),
@@ -77,24 +73,12 @@ fn authentication() {
         ))
     };
     not_executed(
-        &call("{ digest: { username: u, password: p } }"),
-        "5:76 /do/0/a/with/endpoint/authentication/digest unsupported: this engine does not support `digest` authentication yet",
+        &call("{ oauth2: { authority: https://a.b, grant: authorization_code } }"),
+        "5:76 /do/0/a/with/endpoint/authentication/oauth2 unsupported: this engine does not support the grant `authorization_code`, which needs a person with a browser yet",
     );
     not_executed(
-        &call("{ oauth2: { authority: https://a.b, grant: client_credentials } }"),
-        "5:76 /do/0/a/with/endpoint/authentication/oauth2 unsupported: this engine does not support `oauth2` authentication yet",
-    );
-    not_executed(
-        &call("{ oidc: { authority: https://a.b } }"),
-        "5:76 /do/0/a/with/endpoint/authentication/oidc unsupported: this engine does not support `oidc` authentication yet",
-    );
-    not_executed(
-        &format!("use: {{ secrets: [ s ] }}\n{}", call("{ bearer: { use: s } }")),
-        "6:86 /do/0/a/with/endpoint/authentication/bearer/use unsupported: this engine does not support authentication from a secret yet",
-    );
-    not_executed(
-        &call("{ bearer: { token: '${ $secrets.token }' } }"),
-        "5:93 /do/0/a/with/endpoint/authentication/bearer/token unsupported: this engine does not support `$secrets` yet",
+        &call("{ bearer: { token: '${ $authorization.parameter }' } }"),
+        "5:93 /do/0/a/with/endpoint/authentication/bearer/token unsupported: this engine does not support `$authorization` yet",
     );
 }
 
@@ -140,7 +124,7 @@ fn functions_and_the_context() {
 
 #[test]
 fn what_is_declared_but_not_used_does_not_count() {
-    let declared = "use:\n  functions:\n    f: { run: { shell: { command: x } } }\n  authentications:\n    o: { oidc: { authority: https://a.b } }";
+    let declared = "use:\n  functions:\n    f: { run: { shell: { command: x } } }\n  authentications:\n    o: { oidc: { authority: https://a.b, grant: authorization_code } }";
     not_executed(&format!("{declared}\n{}", tasks("  - a: { set: { x: 1 } }")), "");
 }
 

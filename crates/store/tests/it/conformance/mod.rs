@@ -10,6 +10,7 @@ mod key;
 mod list;
 mod node;
 mod payload;
+mod secret;
 mod task;
 mod tenant;
 
@@ -100,6 +101,10 @@ macro_rules! every_case {
                     renewing_holds_off_take_over a_deployment_key_is_made_once
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
+                secret {
+                    a_secret_is_replaced_whole_and_counts_its_versions
+                    a_guarded_replacement_loses_to_a_newer_version a_secret_is_deleted_once_and_only_by_its_tenant
+                }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
                 tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }
             ;)*
