@@ -54,6 +54,12 @@ pub enum Command {
         /// A CloudEvent as an object.
         event: Data,
     },
+    /// An event addressed to nobody, told to one wait that may want it. If it does not, the event is not kept.
+    Event {
+        id: Uuid,
+        event: Data,
+        token: u64,
+    },
     Cancel,
     Pause,
     Resume,

@@ -17,6 +17,7 @@ mod order;
 mod request;
 #[cfg(test)]
 pub(crate) mod tests;
+mod told;
 
 use crate::{
     command::{Answer, Command, Decision, Effect, Event, Placeholder, SignalType, Subject},
@@ -73,6 +74,7 @@ pub fn decide(
         Ok(false) if turn.full => Answer::Full,
         Ok(false) => Answer::Nothing,
         Ok(true) => {
+            turn.forget_told();
             turn.assert_invariants();
             Answer::Decided(Box::new(Decision {
                 state: turn.state,
@@ -147,6 +149,7 @@ impl Turn<'_> {
                 None => Ok(false),
             },
             Command::Signal { id, event } => self.signal(*id, event),
+            Command::Event { id, event, token } => self.told(*token, *id, event),
             _ => Ok(false),
         }
     }

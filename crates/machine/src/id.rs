@@ -3,6 +3,7 @@
 //! Ids made outside an instance are UUIDv7 and come from the caller. Ids inside an instance derive from
 //! (instance, sequence), so that deciding twice names the same things the same way.
 
+use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{fmt, str::FromStr, sync::Arc};
@@ -78,6 +79,7 @@ pub enum Kind {
     Signal,
     DeadLetter,
     Event,
+    Schedule,
     Node,
 }
 
@@ -89,6 +91,7 @@ impl Kind {
             Kind::Signal => "sig",
             Kind::DeadLetter => "dl",
             Kind::Event => "evt",
+            Kind::Schedule => "sch",
             Kind::Node => "node",
         }
     }
@@ -118,4 +121,25 @@ pub fn derive(instance: Uuid, sequence: u64) -> Uuid {
     bytes[..6].copy_from_slice(&instance.as_bytes()[..6]);
     bytes[6..].copy_from_slice(&digest[..10]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// The id of the schedule of a definition, whatever its version.
+pub fn schedule(tenant: &TenantId, namespace: &str, name: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in ["schedule", tenant.as_str(), namespace, name] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes = [0u8; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// The id of the instance that `cause` starts at `at`: the same on every node and after every restart. It sorts by
+/// that time, as ids made from the clock do.
+pub fn started_by(cause: Uuid, at: Time) -> Uuid {
+    let digest = Sha256::new().chain_update(cause.as_bytes()).chain_update(at.0.to_be_bytes()).finalize();
+    let mut random = [0u8; 10];
+    random.copy_from_slice(&digest[..10]);
+    uuid::Builder::from_unix_timestamp_millis((at.0 / 1000).max(0) as u64, &random).into_uuid()
 }

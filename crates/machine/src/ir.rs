@@ -5,9 +5,11 @@
 //! It is plain data; [`crate::Program`] adds the compiled expressions.
 
 mod event;
+mod schedule;
 
 use crate::{data::Data, time::Span};
 pub use event::{Consume, Correlation, EventFilter, Foreach, Read, Strategy, Until};
+pub use schedule::{Missed, Schedule, When};
 use serde::{Deserialize, Serialize};
 
 /// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
@@ -53,6 +55,9 @@ pub struct Workflow {
     pub output_schema: Option<SchemaId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Delay>,
+    /// When instances start by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// The top-level `do` list.
     pub root: Vec<StepId>,
     pub steps: Vec<Step>,

@@ -6,6 +6,7 @@
 //! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
 
 pub mod command;
+pub mod correlation;
 pub mod data;
 pub mod decide;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod ir;
 pub mod language;
 pub mod program;
 pub mod retry;
+pub mod schedule;
 pub mod schema;
 pub mod snapshot;
 pub mod state;

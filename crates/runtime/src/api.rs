@@ -90,6 +90,16 @@ pub struct Signal {
     pub id: Option<Uuid>,
 }
 
+/// An event that was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub id: Uuid,
+    /// True if it was published before: nothing happened now.
+    pub replayed: bool,
+    /// Instances that it started.
+    pub started: Vec<Uuid>,
+}
+
 /// What an operator can tell an instance to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -194,4 +204,14 @@ pub struct Unfit {
     pub id: Uuid,
     pub version: String,
     pub fit: Fit,
+}
+
+/// A tenant's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DevClock {
+    pub now: Time,
+    /// How far it is ahead of the real one.
+    pub ahead: machine::time::Span,
+    /// True if it may be moved here.
+    pub enabled: bool,
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     clock::{Clock, Entropy},
+    clocks::Clocks,
     committer::Committer,
     definitions::Definitions,
     egress::Egress,
@@ -17,7 +18,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 use store::Store;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     pub(crate) node: Uuid,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clocks: Clocks,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) evaluator: Arc<dyn Evaluate>,
     pub(crate) options: Options,
@@ -59,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,
     pub(crate) hub: Hub,
+    /// False while no event is known to be kept for listen steps to come.
+    pub(crate) keeps_events: AtomicBool,
     pub(crate) metrics: Metrics,
 }
 

@@ -7,12 +7,13 @@ use crate::{
     calls,
     dead_letters::{self, Reason},
     engine::Engine,
+    events,
     lost::Suspects,
     slots,
     turn::{Source, Work},
 };
 use machine::{
-    Command, TenantId, Time,
+    Command, Data, TenantId, Time,
     command::{SignalEnvelope, SignalType},
     time::Span,
 };
@@ -28,6 +29,7 @@ use store::{
     rows::{CallRow, Claimed, SignalRow, TimerRow},
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use uuid::Uuid;
 
 /// How long the finder waits when there is work but no room for it.
 const NO_ROOM_WAIT: Span = Span::from_millis(20);
@@ -38,14 +40,21 @@ const STORE_WAIT: Span = Span::from_millis(500);
 
 /// How the rest of the node tells the finder that something becomes due.
 pub(crate) struct Wake {
-    next: AtomicI64,
-    sooner: Notify,
+    queues: Alarm,
+    /// For the pump of schedules.
+    pub(crate) slots: Alarm,
     pub(crate) outbox: Notify,
 }
 
-impl Wake {
-    pub(crate) fn new() -> Wake {
-        Wake { next: AtomicI64::new(i64::MAX), sooner: Notify::new(), outbox: Notify::new() }
+/// The earliest time at which a pump has something to do.
+pub(crate) struct Alarm {
+    next: AtomicI64,
+    sooner: Notify,
+}
+
+impl Alarm {
+    fn new() -> Alarm {
+        Alarm { next: AtomicI64::new(i64::MAX), sooner: Notify::new() }
     }
 
     /// Something becomes due at `time`.
@@ -53,6 +62,31 @@ impl Wake {
         if self.next.fetch_min(time.0, Ordering::SeqCst) > time.0 {
             self.sooner.notify_one();
         }
+    }
+
+    pub(crate) fn next(&self) -> Time {
+        Time(self.next.load(Ordering::SeqCst))
+    }
+
+    /// Nothing is known to become due; for the pump, before it looks.
+    pub(crate) fn reset(&self) {
+        self.next.store(i64::MAX, Ordering::SeqCst);
+    }
+
+    /// Returns when something becomes due earlier than was known.
+    pub(crate) async fn sooner(&self) {
+        self.sooner.notified().await;
+    }
+}
+
+impl Wake {
+    pub(crate) fn new() -> Wake {
+        Wake { queues: Alarm::new(), slots: Alarm::new(), outbox: Notify::new() }
+    }
+
+    /// Something in the queues becomes due at `time`.
+    pub(crate) fn at(&self, time: Time) {
+        self.queues.at(time);
     }
 
     pub(crate) fn outbox(&self) {
@@ -65,12 +99,12 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let mut suspects = Suspects::default();
     let stopping = engine.tasks.stopping.clone();
     while !stopping.is_cancelled() {
-        let until = Time(engine.wake.next.load(Ordering::SeqCst)).min(rescan_at);
+        let until = engine.wake.queues.next().min(rescan_at);
         if engine.now() < until {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                () = engine.wake.sooner.notified() => {}
+                () = engine.wake.queues.sooner() => {}
                 () = engine.clock.sleep_until(until) => {}
             }
             continue;
@@ -84,12 +118,17 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 None => Time(i64::MAX),
             };
             engine.wake.outbox();
+            engine.wake.slots.at(engine.now());
+            if let Err(error) = events::purge(&engine).await {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, "deleting expired events failed");
+            }
             if let Err(error) = suspects.check(&engine).await {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "checking what this node owns failed");
             }
         }
-        engine.wake.next.store(i64::MAX, Ordering::SeqCst);
+        engine.wake.queues.reset();
         let found = match find(&engine).await {
             Ok(found) => found,
             Err(error) => {
@@ -193,10 +232,31 @@ pub(crate) async fn deliver_signal(
     permit: Option<OwnedSemaphorePermit>,
 ) {
     let Claimed { tenant, row } = claimed;
-    let command = read_envelope(&row.envelope);
     let hold = Some(engine.held.hold(&tenant, row.key()));
+    let mut also = vec![];
+    let command = match read_envelope(&row.envelope) {
+        Ok(Said::Command(command)) => Ok(command),
+        Ok(Said::Event { id, token, direct }) => match engine.store.event(&tenant, id).await {
+            Ok(Some(event)) => {
+                also.extend(direct.then_some(Write::EventTaken { id }));
+                Ok(Command::Event { id, event: Data::parse(&event.event).unwrap_or_default(), token })
+            }
+            // Its time was over long ago; a wait that does not exist wants nothing.
+            Ok(None) => Ok(Command::Event { id, event: Data::NULL, token: u64::MAX }),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                let visible_at = engine.now().after(STORE_WAIT);
+                let write = Write::RetrySignal { id: row.id, visible_at, attempt: row.attempt };
+                dead_letters::commit_patiently(engine, &tenant, vec![write]).await;
+                engine.wake.at(visible_at);
+                return;
+            }
+        },
+        Err(detail) => Err(detail),
+    };
     let work = Work {
         guards: vec![Write::ConsumeSignal { id: row.id }],
+        also,
         permit,
         hold,
         ..Work::new(tenant, row.instance, command.clone().unwrap_or(Command::Pause))
@@ -208,23 +268,42 @@ pub(crate) async fn deliver_signal(
     }
 }
 
-fn read_envelope(bytes: &[u8]) -> Result<Command, String> {
+/// What a signal says.
+enum Said {
+    Command(Command),
+    /// An event may be wanted by the wait of that token.
+    Event {
+        id: Uuid,
+        token: u64,
+        /// The wait was there when the event came.
+        direct: bool,
+    },
+}
+
+fn read_envelope(bytes: &[u8]) -> Result<Said, String> {
     let envelope: SignalEnvelope = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let token = || -> Result<u64, String> {
         let text = envelope.waiting_token.as_deref().unwrap_or_default();
         text.parse().map_err(|_| format!("waitingToken {text:?} is not a token"))
     };
     match envelope.signal_type {
-        SignalType::InternalContinue => Ok(Command::Continue { token: token()? }),
-        SignalType::TimerDue | SignalType::RetryDue => Ok(Command::Timer { token: token()? }),
-        SignalType::TaskCompleted => Ok(Command::TaskDone {
+        SignalType::InternalContinue => Ok(Said::Command(Command::Continue { token: token()? })),
+        SignalType::TimerDue | SignalType::RetryDue => Ok(Said::Command(Command::Timer { token: token()? })),
+        SignalType::TaskCompleted => Ok(Said::Command(Command::TaskDone {
             token: token()?,
             result: envelope.payload.get("result").unwrap_or_default(),
-        }),
-        SignalType::ExternalSignal => {
-            let event = envelope.payload.get("event").ok_or("payload has no event")?;
-            Ok(Command::Signal { id: envelope.signal_id, event })
-        }
+        })),
+        SignalType::ExternalSignal => match envelope.payload.get("eventId") {
+            Some(id) => Ok(Said::Event {
+                id: id.to_text().parse().map_err(|_| "eventId is not an id".to_owned())?,
+                token: token()?,
+                direct: envelope.payload.get("direct").is_some_and(|direct| direct.is_true()),
+            }),
+            None => {
+                let event = envelope.payload.get("event").ok_or("payload has no event")?;
+                Ok(Said::Command(Command::Signal { id: envelope.signal_id, event }))
+            }
+        },
         SignalType::SubWorkflowCompleted => Err("no sub-workflow waits in this build".to_owned()),
     }
 }

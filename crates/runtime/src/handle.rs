@@ -1,14 +1,16 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
 use crate::{
+    ScheduleOrder,
     api::*,
-    dead_letters, definitions,
+    clocks, dead_letters, definitions,
     engine::Engine,
+    events,
     hub::End,
-    refusal, secrets, signals, starts, tasks_for_people,
+    refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
 };
-use machine::{Command, Data, Fault, Program, TenantId, language, language::Format};
+use machine::{Command, Data, Fault, Program, TenantId, Time, language, language::Format, time::Span};
 use std::{sync::Arc, time::Duration};
 use store::{Commit, Conflict, Outcome, Store, Write, rows::*};
 use tokio::sync::broadcast;
@@ -103,9 +105,9 @@ impl Handle {
                 Format::Json => "application/json".to_owned(),
             },
             ir,
-            created_at: self.engine.now(),
+            created_at: self.engine.now_of(tenant),
         };
-        match self.commit(tenant, vec![Write::CreateDefinition(Box::new(row))]).await? {
+        match self.put_definition(tenant, &program, row).await? {
             Outcome::Committed => Ok(deployed),
             Outcome::Conflict(Conflict::Exists) => {
                 self.same_as_deployed(tenant, &deployed, source).await?;
@@ -114,6 +116,74 @@ impl Handle {
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Writes the definition together with what it changes about its schedule.
+    async fn put_definition(
+        &self,
+        tenant: &TenantId,
+        program: &Program,
+        row: DefinitionRow,
+    ) -> Answer<Outcome> {
+        /// Tries while slots fire at the same time.
+        const TRIES_MAX: usize = 8;
+        let row = Box::new(row);
+        for _ in 0..TRIES_MAX {
+            let mut writes = vec![Write::CreateDefinition(row.clone())];
+            let schedule = schedules::deployed(&self.engine, tenant, program).await;
+            writes.extend(schedule.map_err(refusal::of_store)?);
+            match self.commit(tenant, writes).await? {
+                Outcome::Conflict(Conflict::Version) => {}
+                outcome => {
+                    self.engine.wake.slots.at(self.engine.now());
+                    return Ok(outcome);
+                }
+            }
+        }
+        Err(Refusal::Busy)
+    }
+
+    /// Publishes an event addressed to nobody. With the same source and id again it has no second effect.
+    pub async fn publish(&self, tenant: &TenantId, event: Data) -> Answer<Published> {
+        events::publish(&self.engine, tenant, event).await
+    }
+
+    /// Publishes many; each is answered by itself, in order.
+    pub async fn publish_many(&self, tenant: &TenantId, events: Vec<Data>) -> Vec<Answer<Published>> {
+        futures_util::future::join_all(events.into_iter().map(|event| self.publish(tenant, event))).await
+    }
+
+    /// Pauses or resumes a schedule; answers it as it is afterwards.
+    pub async fn order_schedule(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        order: ScheduleOrder,
+        actor: &str,
+    ) -> Answer<ScheduleRow> {
+        tracing::info!(%tenant, %schedule, actor, ?order, "order");
+        schedules::order(&self.engine, tenant, schedule, order).await
+    }
+
+    /// Starts an instance now, as a slot of its own; answers the instance.
+    pub async fn trigger_schedule(&self, tenant: &TenantId, schedule: Uuid, actor: &str) -> Answer<Uuid> {
+        tracing::info!(%tenant, %schedule, actor, "trigger");
+        schedules::trigger(&self.engine, tenant, schedule).await
+    }
+
+    /// The next times of a schedule, at most `count`.
+    pub async fn upcoming(&self, tenant: &TenantId, schedule: Uuid, count: usize) -> Answer<Vec<Time>> {
+        schedules::upcoming(&self.engine, tenant, schedule, count).await
+    }
+
+    /// The tenant's clock.
+    pub fn clock(&self, tenant: &TenantId) -> DevClock {
+        clocks::show(&self.engine, tenant)
+    }
+
+    /// Moves the tenant's clock forward, where options allow it.
+    pub async fn advance_clock(&self, tenant: &TenantId, by: Span) -> Answer<DevClock> {
+        clocks::advance(&self.engine, tenant, by).await
     }
 
     /// Refuses other content under a version that is deployed: versions never change.

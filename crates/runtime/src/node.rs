@@ -3,6 +3,7 @@
 use crate::{
     Handle,
     clock::{Clock, Dice, Entropy, SystemClock},
+    clocks::Clocks,
     committer::{Committer, Pipeline},
     definitions::Definitions,
     egress::Egress,
@@ -14,12 +15,16 @@ use crate::{
     metrics::Metrics,
     options::Options,
     outbox::{self, NoBus, Publish},
+    schedules,
     secrets::{self, Keyring},
     slots::Slots,
     tasks::{Halt, Tasks},
 };
 use machine::{Time, token::Origin};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 use store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -105,17 +110,21 @@ impl Node {
             secrets,
             wake: Wake::new(),
             hub: Hub::new(),
+            keeps_events: AtomicBool::new(store.keeps_events().await?),
             metrics: Metrics::default(),
             store,
             clock,
+            clocks: Clocks::default(),
             entropy,
             evaluator,
             options,
             tasks,
         });
+        engine.clocks.set(engine.store.clocks().await?);
         let tasks = &engine.tasks;
         // A stop waits for the finder, so that it claims nothing after the node has left.
         tasks.spawn(finder::run(engine.clone()));
+        tasks.spawn(schedules::run(engine.clone()));
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));
         secrets::reseal(&engine).await?;

@@ -37,6 +37,10 @@ pub struct Options {
     pub lifecycle: Lifecycle,
     /// The address under which others reach the API, without a slash at its end; signal tokens name it.
     pub public_url: String,
+    /// How long an event that nothing has taken is offered to listen steps that begin.
+    pub events_kept: Span,
+    /// Clocks of tenants may be moved forward, for trying things out.
+    pub dev_clock: bool,
 }
 
 impl Default for Options {
@@ -63,6 +67,8 @@ impl Default for Options {
             answer_bytes_max: 1024 * 1024,
             lifecycle: Lifecycle::None,
             public_url: String::new(),
+            events_kept: Span::from_secs(86_400),
+            dev_clock: false,
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The outbox pump: hands committed events on, in order, and forgets them once they are taken.
 
-use crate::engine::Engine;
+use crate::{api::Refusal, engine::Engine, events};
 use async_trait::async_trait;
-use machine::{TenantId, time::Span};
-use std::sync::Arc;
-use store::{Commit, Write, rows::OutboxRow};
+use machine::{Data, TenantId, time::Span};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{
+    Commit, Write,
+    rows::{Claimed, OutboxRow},
+};
 
 /// Where events go. At least once: an event may come again after a crash, with the same id.
 #[async_trait]
@@ -55,12 +58,46 @@ pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
     }
 }
 
+/// Tells everybody inside: events of one key in order, keys side by side.
+async fn tell_all(engine: &Arc<Engine>, rows: &[Claimed<OutboxRow>]) -> Result<(), String> {
+    let mut keys: BTreeMap<(&TenantId, &str), Vec<&OutboxRow>> = BTreeMap::new();
+    for Claimed { tenant, row } in rows {
+        keys.entry((tenant, &row.key)).or_default().push(row);
+    }
+    let told = keys.into_iter().map(|((tenant, _), rows)| async move {
+        for row in rows {
+            tell(engine, tenant, row).await?;
+        }
+        Ok(())
+    });
+    futures_util::future::join_all(told).await.into_iter().collect()
+}
+
+/// What an instance emits reaches the listen steps and schedules of its own tenant, once, before it goes out.
+async fn tell(engine: &Arc<Engine>, tenant: &TenantId, row: &OutboxRow) -> Result<(), String> {
+    let event = Data::parse(&row.event).map_err(|error| error.to_string());
+    let published = match event {
+        Ok(event) => events::publish(engine, tenant, event).await,
+        Err(detail) => Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] }),
+    };
+    match published {
+        Ok(_) => Ok(()),
+        // It will never be one; whoever is outside may still make sense of it.
+        Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
+            tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event reaches nobody inside");
+            Ok(())
+        }
+        Err(refusal) => Err(refusal.to_string()),
+    }
+}
+
 /// Hands one page on. `true` if there may be more.
 async fn hand_on(engine: &Arc<Engine>, bus: &dyn Publish) -> Result<bool, String> {
     let rows = engine.store.outbox(OUTBOX_MAX).await.map_err(|error| error.to_string())?;
     let full = rows.len() == OUTBOX_MAX;
     let mut sent: Vec<(TenantId, Vec<uuid::Uuid>)> = Vec::new();
     let mut failure = None;
+    tell_all(engine, &rows).await?;
     for claimed in rows {
         if let Err(detail) = bus.publish(&claimed.tenant, &claimed.row).await {
             failure = Some(detail);

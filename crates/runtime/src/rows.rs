@@ -1,14 +1,15 @@
 //! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
 
-use crate::{dead_letters, engine::Engine, lanes::Reservation, lost, slots, turn};
+use crate::{dead_letters, engine::Engine, events, lanes::Reservation, lost, slots, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
     id,
+    ir::When,
     snapshot::{self, SCHEMA_VERSION},
     state::Status,
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 use store::{Write, rows::*};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
@@ -39,6 +40,8 @@ pub(crate) struct Born {
     tasks: Vec<(Uuid, &'static str, i64)>,
     /// Due time of the earliest timer.
     timer: Option<Time>,
+    /// When the schedule that waited for the instance's end is due again.
+    slot: Option<Time>,
     /// Rows were left to the backlog because the queue is full.
     backlog: bool,
     emitted: bool,
@@ -67,6 +70,10 @@ impl Change<'_> {
         for effect in &self.decision.effects {
             self.effect(effect, version, writes, &mut born).await?;
         }
+        self.follow(writes, &mut born);
+        let begins = events::subscribe(self, self.real(self.now), writes);
+        // Events that came before the listening are told by backlog signals, if any are kept.
+        born.backlog |= begins && self.engine.keeps_events.load(Ordering::Acquire);
         Ok(born)
     }
 
@@ -81,9 +88,10 @@ impl Change<'_> {
         match effect {
             Effect::Call(call) => writes.push(self.call(call, born)),
             Effect::Timer { token, due_at, signal_type } => {
-                born.timer = Some(born.timer.map_or(*due_at, |due| due.min(*due_at)));
                 let envelope = self.envelope(*signal_type, *token, version, Some(*due_at));
-                writes.push(self.timer(*token, *due_at, &envelope));
+                let due_at = self.real(*due_at);
+                born.timer = Some(born.timer.map_or(due_at, |due| due.min(due_at)));
+                writes.push(self.timer(*token, due_at, &envelope));
             }
             Effect::Continue { token } => {
                 let envelope = self.envelope(SignalType::InternalContinue, *token, version, None);
@@ -108,6 +116,24 @@ impl Change<'_> {
         Ok(())
     }
 
+    fn real(&self, time: Time) -> Time {
+        self.engine.real(&self.subject.tenant, time)
+    }
+
+    /// The next slot of a schedule that waits for this instance's end.
+    fn follow(&self, writes: &mut Vec<Write>, born: &mut Born) {
+        let ir = &self.program.ir;
+        let Some(When::After(span)) = ir.schedule.as_ref().map(|schedule| &schedule.when) else { return };
+        if !turn::ends(self.before.map(|(state, _)| state), &self.decision.state) {
+            return;
+        }
+        let next_slot = self.now.after(*span);
+        let due_at = self.real(next_slot);
+        let id = id::schedule(&self.subject.tenant, &ir.namespace, &ir.name);
+        born.slot = Some(due_at);
+        writes.push(Write::ScheduleFollows { id, instance: self.subject.instance, next_slot, due_at });
+    }
+
     fn timer(&self, token: u64, due_at: Time, envelope: &SignalEnvelope) -> Write {
         Write::Timer(TimerRow {
             instance: self.subject.instance,
@@ -128,7 +154,7 @@ impl Change<'_> {
             signal_type: "InternalContinue".to_owned(),
             envelope: to_json(envelope),
             created_at: self.now,
-            visible_at: self.now,
+            visible_at: self.real(self.now),
             attempt: 0,
             owner: permit.is_some().then_some(self.engine.node),
         };
@@ -158,7 +184,7 @@ impl Change<'_> {
             target: call.target.clone(),
             envelope: to_json(call),
             created_at: self.now,
-            visible_at: self.now,
+            visible_at: self.real(self.now),
             attempt: 1,
             last_error: None,
             owner: reservation.is_some().then_some(self.engine.node),
@@ -372,6 +398,9 @@ impl Born {
         }
         if let Some(due) = self.timer {
             engine.wake.at(due);
+        }
+        if let Some(due) = self.slot {
+            engine.wake.slots.at(due);
         }
         if self.backlog {
             engine.wake.at(now);

@@ -26,7 +26,7 @@ pub(crate) async fn signal(
     instance: Uuid,
     signal: Signal,
 ) -> Result<Uuid, Refusal> {
-    let now = engine.now();
+    let now = engine.now_of(tenant);
     let signal_id = signal.id.unwrap_or_else(|| engine.entropy.id(now));
     let hash = signal_hash(&signal);
     let event = Data::map([
@@ -70,7 +70,7 @@ pub(crate) async fn signal(
         signal_type: "ExternalSignal".to_owned(),
         envelope,
         created_at: now,
-        visible_at: now,
+        visible_at: engine.real(tenant, now),
         attempt: 0,
         owner: permit.is_some().then_some(engine.node),
     };

@@ -22,7 +22,7 @@ use uuid::Uuid;
 const START_SCOPE: &str = "start";
 
 pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start) -> Result<Started, Refusal> {
-    let now = engine.now();
+    let now = engine.now_of(tenant);
     let id = start.id.unwrap_or_else(|| engine.entropy.id(now));
     let (owned, tenant) = (engine.clone(), tenant.clone());
     to_the_end(engine, async move { start_as(&owned, &tenant, start, id, now).await }).await
@@ -34,7 +34,7 @@ pub(crate) async fn start_and_watch(
     tenant: &TenantId,
     start: Start,
 ) -> Result<(Started, Option<End>), Refusal> {
-    let now = engine.now();
+    let now = engine.now_of(tenant);
     let id = start.id.unwrap_or_else(|| engine.entropy.id(now));
     let end = engine.hub.end_of(tenant, id);
     let (owned, of) = (engine.clone(), tenant.clone());
@@ -80,12 +80,49 @@ async fn start_as(
         decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
     let decision = decision.expect("a start of a fresh instance always decides");
     let key = start.idempotency_key.as_deref();
-    let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, now };
+    let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, guards: vec![], now };
     begun.commit().await
 }
 
 fn parts(parts: Vec<(String, String)>) -> Data {
     Data::map(parts.into_iter().map(|(name, value)| (name, Data::text(value))))
+}
+
+/// A start that the engine itself makes: nobody gave it a key, its id derives from its cause.
+pub(crate) struct Beginning {
+    pub(crate) program: Arc<Program>,
+    pub(crate) id: Uuid,
+    pub(crate) input: Data,
+    /// What the start consumes, and what it is recorded in.
+    pub(crate) guards: Vec<Write>,
+    pub(crate) now: Time,
+}
+
+pub(crate) async fn begin(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    beginning: Beginning,
+) -> Result<Started, Refusal> {
+    let Beginning { program, id, input, guards, now } = beginning;
+    if !engine.is_accepting() {
+        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    if engine.committer.is_full() {
+        return Err(Refusal::Busy);
+    }
+    let (owned, tenant) = (engine.clone(), tenant.clone());
+    let work = async move {
+        let engine = &owned;
+        let subject = Subject { tenant, instance: id, origin: None };
+        let command = Command::Start { input, business: None, trace: Trace::default() };
+        let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
+        let decision =
+            decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
+        let decision = decision.expect("a start of a fresh instance always decides");
+        let begun = Begun { engine, subject: &subject, program, decision, key: None, hash: &[], guards, now };
+        begun.commit().await
+    };
+    to_the_end(engine, work).await
 }
 
 /// Does `work` to its end even if the caller goes away: what a commit leaves behind must reach its pump.
@@ -108,13 +145,14 @@ struct Begun<'a> {
     decision: machine::Decision,
     key: Option<&'a str>,
     hash: &'a [u8],
+    guards: Vec<Write>,
     now: Time,
 }
 
 impl Begun<'_> {
-    async fn commit(self) -> Result<Started, Refusal> {
+    async fn commit(mut self) -> Result<Started, Refusal> {
         let engine = self.engine;
-        let mut writes = Vec::with_capacity(6);
+        let mut writes = std::mem::take(&mut self.guards);
         if let Some(key) = self.key {
             writes.push(Write::ClaimKey(InboxRow {
                 scope: START_SCOPE.to_owned(),

@@ -32,7 +32,7 @@ pub(crate) async fn act(
         if if_version.is_some_and(|seen| seen != before.version) {
             return Err(Refusal::Stale { current: before.version });
         }
-        let (after, kind) = change(&before, &act, actor, engine.now())?;
+        let (after, kind) = change(&before, &act, actor, engine.now_of(tenant))?;
         let landed = match &act {
             TaskAct::Complete { result } => {
                 fits(&before, result)?;

@@ -68,7 +68,7 @@ impl Work {
     /// The id of the signal that says it, if a signal does.
     fn signal_id(&self) -> Option<Uuid> {
         match (&self.command, &self.source) {
-            (Command::Signal { id, .. }, _) => Some(*id),
+            (Command::Signal { id, .. } | Command::Event { id, .. }, _) => Some(*id),
             (_, Source::Signal(row)) => Some(row.id),
             (_, Source::Timer(row)) => Some(id::derive(row.instance, row.token)),
             (_, Source::Direct | Source::Call { .. }) => None,
@@ -209,7 +209,7 @@ async fn attempt(
         return Err(if remembered { Trouble::Lost } else { stale });
     }
     let subject = engine.subject(&work.tenant, work.instance);
-    let now = engine.now();
+    let now = engine.now_of(&work.tenant);
     let (program, decision) = match &work.command {
         Command::Migrate { version, mapping } => {
             let moved = versions::moved(engine, &work.tenant, &current, version, mapping).await;

@@ -29,6 +29,16 @@ pub enum Permission {
     DeadLettersRead,
     #[serde(rename = "dead-letters:act")]
     DeadLettersAct,
+    #[serde(rename = "schedules:read")]
+    SchedulesRead,
+    #[serde(rename = "schedules:act")]
+    SchedulesAct,
+    #[serde(rename = "events:read")]
+    EventsRead,
+    #[serde(rename = "events:publish")]
+    EventsPublish,
+    #[serde(rename = "dev:clock")]
+    DevClock,
     #[serde(rename = "stream:read")]
     StreamRead,
     #[serde(rename = "keys:read")]
@@ -62,6 +72,11 @@ impl Permission {
             TasksAct => "tasks:act",
             DeadLettersRead => "dead-letters:read",
             DeadLettersAct => "dead-letters:act",
+            SchedulesRead => "schedules:read",
+            SchedulesAct => "schedules:act",
+            EventsRead => "events:read",
+            EventsPublish => "events:publish",
+            DevClock => "dev:clock",
             StreamRead => "stream:read",
             KeysRead => "keys:read",
             KeysWrite => "keys:write",
@@ -94,7 +109,8 @@ pub enum Role {
     Monitor,
 }
 
-const READS: &[Permission] = &[DefinitionsRead, InstancesRead, TasksRead, DeadLettersRead, StreamRead];
+const READS: &[Permission] =
+    &[DefinitionsRead, InstancesRead, TasksRead, DeadLettersRead, SchedulesRead, EventsRead, StreamRead];
 
 impl Role {
     pub const ALL: &[Role] = &[
@@ -130,15 +146,27 @@ impl Role {
                 READS.contains(&permission)
                     || matches!(
                         permission,
-                        InstancesStart | InstancesSignal | InstancesOrder | TasksAct | DeadLettersAct
+                        InstancesStart
+                            | InstancesSignal
+                            | InstancesOrder
+                            | TasksAct
+                            | DeadLettersAct
+                            | SchedulesAct
+                            | EventsPublish
                     )
             }
             Role::Developer => {
                 READS.contains(&permission)
-                    || matches!(permission, DefinitionsWrite | InstancesStart | SecretsRead)
+                    || matches!(
+                        permission,
+                        DefinitionsWrite | InstancesStart | SecretsRead | EventsPublish | DevClock
+                    )
             }
             Role::Worker => {
-                matches!(permission, InstancesRead | InstancesSignal | TasksRead | TasksAct | StreamRead)
+                matches!(
+                    permission,
+                    InstancesRead | InstancesSignal | TasksRead | TasksAct | EventsPublish | StreamRead
+                )
             }
             Role::Viewer => READS.contains(&permission),
             Role::Platform => {

@@ -82,6 +82,23 @@ impl Json {
     }
 }
 
+/// One CloudEvent, or an array of them.
+pub(crate) struct CloudEvents(pub Data);
+
+impl FromRequest<App> for CloudEvents {
+    type Rejection = Problem;
+    async fn from_request(request: Request, app: &App) -> Result<CloudEvents, Problem> {
+        let wanted = "application/cloudevents+json, application/cloudevents-batch+json or application/json";
+        match media_type(request.headers()).as_str() {
+            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {}
+            other => return Err(wrong_media_type(other, wanted)),
+        }
+        let bytes = read(request, app.options.body_bytes_max, &app.options).await?;
+        check_utf8(&bytes)?;
+        Ok(CloudEvents(Data::parse(&bytes)?))
+    }
+}
+
 /// For routes that take neither body nor query parameters: refuses both. An empty object is fine.
 pub(crate) struct Nothing;
 

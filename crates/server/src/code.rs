@@ -44,6 +44,7 @@ pub const TOO_MANY_ITEMS: Code = code("too-many-items", 400, "Too many items in 
 pub const INTERRUPTED_BODY: Code = passing("interrupted-body", 400, "The body ended early");
 pub const REQUEST_TIMEOUT: Code = passing("request-timeout", 408, "The request took too long to arrive");
 pub const BODY_TOO_LARGE: Code = code("body-too-large", 413, "The body is too large");
+pub const EVENT_TOO_LARGE: Code = code("event-too-large", 413, "The event is too large");
 pub const SIGNAL_TOO_LARGE: Code = code("signal-too-large", 413, "The signal is too large");
 pub const URI_TOO_LONG: Code = code("uri-too-long", 414, "The address is too long");
 pub const UNSUPPORTED_MEDIA_TYPE: Code =
@@ -70,6 +71,8 @@ pub const DOES_NOT_FIT: Code = code("does-not-fit", 409, "The instance does not 
 pub const DEFINITION_UNUSABLE: Code =
     code("definition-unusable", 409, "The stored definition cannot be used");
 pub const TURN_FAILED: Code = code("turn-failed", 409, "The instance cannot take its next step");
+pub const SCHEDULE_ENDED: Code = code("schedule-ended", 409, "The schedule has ended");
+pub const DEV_CLOCK_OFF: Code = code("dev-clock-off", 409, "Clocks cannot be moved here");
 pub const TASK_ENDED: Code = code("task-ended", 409, "The task has ended");
 pub const TASK_CLAIMED: Code = code("task-claimed", 409, "Somebody else has claimed the task");
 pub const TASK_NOT_CLAIMED: Code = code("task-not-claimed", 409, "Nobody has claimed the task");
@@ -82,6 +85,8 @@ pub const DEFINITION_UNSUPPORTED: Code =
     code("definition-unsupported", 422, "The definition uses what this engine does not execute");
 pub const TASK_RESULT_INVALID: Code =
     code("task-result-invalid", 422, "The result does not fit the task's form");
+pub const INVALID_EVENT: Code = code("invalid-event", 422, "This is not an event");
+pub const BAD_CLOCK: Code = code("bad-clock", 422, "A clock cannot be moved this way");
 pub const REFUSED_BY_STORE: Code = code("refused-by-store", 422, "The store does not take this");
 pub const IDEMPOTENCY_KEY_REUSED: Code =
     code("idempotency-key-reused", 422, "The idempotency key was used with another request");
@@ -116,6 +121,7 @@ pub const ALL: &[Code] = &[
     INTERRUPTED_BODY,
     REQUEST_TIMEOUT,
     BODY_TOO_LARGE,
+    EVENT_TOO_LARGE,
     SIGNAL_TOO_LARGE,
     URI_TOO_LONG,
     UNSUPPORTED_MEDIA_TYPE,
@@ -135,6 +141,8 @@ pub const ALL: &[Code] = &[
     DOES_NOT_FIT,
     DEFINITION_UNUSABLE,
     TURN_FAILED,
+    SCHEDULE_ENDED,
+    DEV_CLOCK_OFF,
     TASK_ENDED,
     TASK_CLAIMED,
     TASK_NOT_CLAIMED,
@@ -145,6 +153,8 @@ pub const ALL: &[Code] = &[
     DEFINITION_INVALID,
     DEFINITION_UNSUPPORTED,
     TASK_RESULT_INVALID,
+    INVALID_EVENT,
+    BAD_CLOCK,
     REFUSED_BY_STORE,
     IDEMPOTENCY_KEY_REUSED,
     BUSY,

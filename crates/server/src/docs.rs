@@ -41,6 +41,8 @@ const VIEWER_POLICY: &str =
         (name = "instances", description = "What was started."),
         (name = "tasks", description = "Work for people."),
         (name = "dead letters", description = "What could not be done."),
+        (name = "events", description = "What happened, addressed to nobody."),
+        (name = "schedules", description = "What starts by itself."),
         (name = "access", description = "Tenants, keys, secrets, who am I."),
         (name = "operations", description = "Health, metrics, the stream of changes, this document."),
     ),

@@ -2,13 +2,14 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, code, dead_letters, definitions, docs, frame, health, history, instances, keys, me, metrics,
+    auth, bulk, clock, code, dead_letters, definitions, docs, events, frame, health, history, instances,
+    keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
     result,
     routes::ROUTES,
-    secrets, starts, stream, tasks, tenants, versions,
+    schedules, secrets, starts, stream, tasks, tenants, versions,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -106,6 +107,15 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(dead_letters::read))
         .routes(routes!(dead_letters::replay))
         .routes(routes!(dead_letters::discard))
+        .routes(routes!(events::list, events::publish))
+        .routes(routes!(events::read))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::read))
+        .routes(routes!(schedules::slots))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::trigger))
+        .routes(routes!(clock::read, clock::advance))
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))

@@ -1,7 +1,7 @@
 //! What one commit holds and how it may end.
 
 use crate::rows::*;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
 
 /// Everything that follows from one cause, for one tenant. Lands whole or not at all.
@@ -64,6 +64,17 @@ pub enum Write {
     DeleteSecret {
         name: String,
     },
+    /// Inserts the schedule if `expected_version` is 0, else replaces it if that is the stored version; else
+    /// `Conflict::Version`.
+    PutSchedule {
+        schedule: Box<ScheduleRow>,
+        expected_version: i64,
+    },
+    /// Inserts a slot of the ledger; `Conflict::Exists` if it is there.
+    Slot(SlotRow),
+    /// Inserts the event, and one signal for every wait that wants it; `Conflict::Duplicate` if an event of the same
+    /// source and id is there. `told` is counted here.
+    Publish(Box<EventRow>),
     // ---- plain writes ----
     UpdateInstance(Box<InstanceChange>),
     /// The instance goes on in another version of its definition, in projection and snapshot.
@@ -125,6 +136,33 @@ pub enum Write {
     /// Deletes outbox rows that were handed on.
     OutboxSent {
         ids: Vec<Uuid>,
+    },
+    /// Sets the next slot of a schedule that waits for the end of `instance`; nothing if it does not.
+    ScheduleFollows {
+        id: Uuid,
+        instance: Uuid,
+        next_slot: Time,
+        due_at: Time,
+    },
+    /// Replaces what a subscriber wants. A listening one is told (once per instance) about every event it wants that
+    /// is kept at `now`, the tenant's time; its signals are visible at `visible_at`.
+    Subscribe {
+        subscriber: Subscriber,
+        wants: Vec<SubscriptionRow>,
+        now: Time,
+        visible_at: Time,
+    },
+    /// Deletes what a subscriber wants.
+    Unsubscribe {
+        subscriber: Subscriber,
+    },
+    /// A wait that was told about the event when it came has taken it: it is kept no longer.
+    EventTaken {
+        id: Uuid,
+    },
+    /// Moves the tenant's clock forward: whatever it has queued becomes due that much earlier.
+    AdvanceClock {
+        by: Span,
     },
 }
 
@@ -192,6 +230,8 @@ impl Write {
             Write::MoveInstance { .. } => (2, 0),
             Write::PutSecret { row, .. } => (1, row.sealed.len()),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
+            Write::Publish(row) => (1, row.event.len()),
+            Write::Subscribe { wants, .. } => (wants.len() as u64, 0),
             _ => (1, 0),
         }
     }

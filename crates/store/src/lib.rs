@@ -12,3 +12,4 @@ pub mod views;
 mod port;
 pub use commit::{Commit, Conflict, Outcome, Write};
 pub use port::{Error, Result, Store};
+pub use sqlite::compare_versions;

@@ -17,7 +17,7 @@
 
 use crate::{commit::*, rows::*, views::*};
 use async_trait::async_trait;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
 
 /// Named for what the caller does about it.
@@ -145,6 +145,36 @@ pub trait Store: Send + Sync + 'static {
     async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>>;
     /// Oldest first, over all tenants.
     async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>>;
+    // ---- schedules ----
+    /// Schedules with a slot due at `now`, over all tenants, earliest first. No claim: firing is guarded by version.
+    async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>>;
+    /// When the next slot of any schedule is due.
+    async fn next_slot_due(&self) -> Result<Option<Time>>;
+    async fn schedule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ScheduleRow>>;
+    /// By namespace and name.
+    async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>>;
+    /// Newest first, slots before `before`.
+    async fn slots(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        before: Option<Time>,
+        limit: usize,
+    ) -> Result<Vec<SlotRow>>;
+
+    // ---- events ----
+    async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>>;
+    async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>>;
+    async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>>;
+    /// Schedules that want events of this type, or of any.
+    async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>>;
+    /// True if any tenant has an event that nothing has taken.
+    async fn keeps_events(&self) -> Result<bool>;
+    /// Deletes events that expired before `now`, at most `limit`; answers how many.
+    async fn purge_events(&self, now: Time, limit: usize) -> Result<u64>;
+
+    /// Tenants whose clock is ahead of the real one, and by how much.
+    async fn clocks(&self) -> Result<Vec<(TenantId, Span)>>;
     /// Counts for one tenant, or over all.
     async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts>;
 }

@@ -1,6 +1,9 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
+mod schedule;
+
 use machine::{TenantId, Time};
+pub use schedule::{EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;

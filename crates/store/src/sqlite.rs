@@ -9,6 +9,7 @@ mod apply;
 mod claim;
 mod core;
 mod error;
+mod event;
 mod host;
 mod inline;
 mod list;
@@ -19,6 +20,7 @@ mod open;
 mod pool;
 pub mod probe;
 mod read;
+mod schedule;
 mod semver;
 mod statement;
 mod threaded;
@@ -28,6 +30,7 @@ pub use apply::Batch;
 pub use core::Core;
 pub use inline::Inline;
 pub use read::Read;
+pub use semver::compare as compare_versions;
 pub use threaded::Sqlite;
 
 #[cfg(test)]

@@ -110,3 +110,22 @@ pub struct Counts {
     pub outbox: u64,
     pub tasks_open: u64,
 }
+
+/// Which schedules to list, by namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleFilter {
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub status: Option<String>,
+    /// Last (namespace, name) of the page before, exclusive.
+    pub after: Option<(String, String)>,
+    /// 1 to [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// Which events to list.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    pub event_type: Option<String>,
+    pub source: Option<String>,
+}

@@ -6,7 +6,7 @@ use crate::{
     out::{Format, Out},
     profile::Given,
     serve, up,
-    verb::{api, def, dlq, instance, key, secret, task, tenant},
+    verb::{api, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -80,6 +80,12 @@ pub(crate) enum Command {
     /// Tasks for people: list, show, claim, release, assign, complete
     #[command(subcommand, alias = "tasks")]
     Task(task::Verb),
+    /// Events addressed to nobody: publish, list, show
+    #[command(subcommand, alias = "events")]
+    Event(event::Verb),
+    /// Schedules: list, show, slots, next, pause, resume, trigger
+    #[command(subcommand, alias = "schedules")]
+    Schedule(schedule::Verb),
     /// Dead letters: list, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
@@ -94,6 +100,9 @@ pub(crate) enum Command {
     Secret(secret::Verb),
     /// Measure throughput and latency on this machine, beside what the machine itself can do
     Bench(bench::Args),
+    /// For trying definitions out: the tenant's clock
+    #[command(subcommand)]
+    Dev(dev::Verb),
     /// Any request of the REST API
     Api(api::Args),
     /// Print a completion script for a shell

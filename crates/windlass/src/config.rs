@@ -19,6 +19,15 @@ pub(crate) struct Config {
     pub(crate) egress: Egress,
     pub(crate) secrets: Secrets,
     pub(crate) log: Log,
+    pub(crate) dev: Dev,
+}
+
+/// For engines that definitions are tried out on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Dev {
+    /// Tenants may move their clocks forward.
+    pub(crate) clock: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -217,7 +226,7 @@ impl Config {
 
     /// What is out of range, each with its name.
     fn flaws(&self) -> Vec<String> {
-        let Config { server, store, runtime, egress, secrets: _, log: _ } = self;
+        let Config { server, store, runtime, egress, secrets: _, log: _, dev: _ } = self;
         let mut flaws = Vec::new();
         let mut check = |name: &str, value: i64, range: RangeInclusive<i64>| {
             if !range.contains(&value) {
@@ -286,6 +295,7 @@ impl Config {
             lifecycle: lifecycle_events,
             public_url: public_url.trim_end_matches('/').to_owned(),
             egress: self.egress.settings().unwrap_or_default(),
+            dev_clock: self.dev.clock,
             ..runtime::Options::default()
         };
         options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);

@@ -59,6 +59,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::instance::run(verb, &context).await)
         }
         Command::Task(verb) => ask(cli.global, out, async |context| verb::task::run(verb, &context).await),
+        Command::Event(verb) => ask(cli.global, out, async |context| verb::event::run(verb, &context).await),
+        Command::Schedule(verb) => {
+            ask(cli.global, out, async |context| verb::schedule::run(verb, &context).await)
+        }
+        Command::Dev(verb) => ask(cli.global, out, async |context| verb::dev::run(verb, &context).await),
         Command::Dlq(verb) => ask(cli.global, out, async |context| verb::dlq::run(verb, &context).await),
         Command::Tenant(verb) => {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)

@@ -12,10 +12,13 @@ use std::{io::Read, time::Duration};
 
 pub(crate) mod api;
 pub(crate) mod def;
+pub(crate) mod dev;
 pub(crate) mod dlq;
+pub(crate) mod event;
 pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
+pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;
 pub(crate) mod task;

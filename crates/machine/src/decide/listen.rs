@@ -153,12 +153,20 @@ impl Turn<'_> {
 
     /// Takes the first buffered signal that the step takes. `false` if there is none.
     fn take_early_signal(&mut self, branch: u32, step: StepId, to: &Strategy) -> Ran<bool> {
-        for position in 0..self.state.buffer.len() {
-            let Command::Signal { id, event } = &self.state.buffer[position] else { continue };
-            let (id, event) = (*id, event.clone());
+        let mut position = 0;
+        while position < self.state.buffer.len() {
+            let Some((id, event)) = self.heard(branch, position) else {
+                position += 1;
+                continue;
+            };
             if self.consume(branch, step, to, id, &event)? {
                 self.state.buffer.remove(position);
                 return Ok(true);
+            }
+            // An event that was told to this wait alone, and is not wanted, is nobody's.
+            match self.state.buffer[position] {
+                Command::Event { .. } => drop(self.state.buffer.remove(position)),
+                _ => position += 1,
             }
         }
         Ok(false)
@@ -198,7 +206,14 @@ impl Turn<'_> {
     }
 
     /// Offers an event to the listen step on top. An event that ends the listening is not part of its output.
-    fn consume(&mut self, branch: u32, step: StepId, to: &Strategy, id: Uuid, event: &Data) -> Ran<bool> {
+    pub(super) fn consume(
+        &mut self,
+        branch: u32,
+        step: StepId,
+        to: &Strategy,
+        id: Uuid,
+        event: &Data,
+    ) -> Ran<bool> {
         let Kind::Listen { read, .. } = &self.program.step(step).kind else { return Ok(false) };
         let Some(position) = self.taker(branch, to, event)? else { return Ok(false) };
         let listening = self.listening_mut(branch);

@@ -44,12 +44,14 @@ impl Turn<'_> {
                 | Command::CallFailed { .. }
                 | Command::TaskDone { .. }
                 | Command::Signal { .. }
+                | Command::Event { .. }
         );
         if !answers_wait || self.state.buffer.contains(command) {
             return false;
         }
         match command {
             Command::Signal { id, event } => self.keep_signal(*id, event),
+            Command::Event { id, event, token } => self.keep_told(*token, *id, event),
             command => {
                 self.state.buffer.push(command.clone());
                 self.note("command.parked", None, None);

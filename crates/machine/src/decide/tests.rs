@@ -11,6 +11,7 @@ mod reach;
 mod retries;
 mod schemas;
 mod secrets;
+mod told;
 mod waits;
 
 use crate::{

@@ -36,6 +36,7 @@ pub fn document(workflow: &ir::Workflow) -> Data {
         input_schema,
         output,
         timeout,
+        schedule,
         root,
         steps: _,
         exprs: _,
@@ -59,6 +60,7 @@ pub fn document(workflow: &ir::Workflow) -> Data {
     }
     push_object(&mut members, "use", uses);
     push(&mut members, "timeout", timeout.map(|timeout| writer.timeout(timeout)));
+    push(&mut members, "schedule", schedule.as_ref().map(|schedule| writer.schedule(schedule)));
     members.push(("do".to_owned(), list));
     let output = writer.flow("as", output.as_ref(), writer.schema(*output_schema));
     push_object(&mut members, "output", output);
@@ -106,6 +108,17 @@ impl Decompiler<'_> {
 
     fn schema(&self, id: Option<ir::SchemaId>) -> Option<&Data> {
         id.map(|id| &self.workflow.schemas[id as usize])
+    }
+
+    /// The document itself holds the time zone and what becomes of missed slots.
+    fn schedule(&self, schedule: &ir::Schedule) -> Data {
+        let ir::Schedule { when, time_zone: _, missed: _ } = schedule;
+        let value = match when {
+            ir::When::Cron(text) => Data::text(text.as_str()),
+            ir::When::Every(span) | ir::When::After(span) => self.delay(ir::Delay::Fixed(*span)),
+            ir::When::On(strategy) => self.strategy(strategy),
+        };
+        single(schedule.kind(), value)
     }
 
     /// `input`, `output` or `export`.

@@ -14,6 +14,7 @@ mod function;
 mod header;
 mod kind;
 mod list;
+mod schedule;
 mod schema;
 mod step;
 
@@ -43,6 +44,7 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
     let output_schema = output.and_then(|output| lowering.schema(output));
     let output_as = lowering.transform(output, "as", expression::Site::WorkflowOutput);
     let timeout = lowering.timeout(root.get("timeout"), expression::Site::WorkflowInput);
+    let schedule = lowering.schedule();
     let list = root.get("do").map(|list| lowering.list(list, "/do")).unwrap_or_default();
     ir::Workflow {
         ir_version: ir::IR_VERSION,
@@ -63,6 +65,7 @@ pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
         output: output_as,
         output_schema,
         timeout,
+        schedule,
         root: list,
         lifecycle: lowering.lifecycle(),
         loose: lowering.loose,

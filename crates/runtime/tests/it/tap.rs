@@ -1,7 +1,7 @@
 //! A store between a node and the real one: it counts, and it fails when told to.
 
 use async_trait::async_trait;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -269,6 +269,48 @@ impl Store for Tap {
     }
     async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
         pass!(self.outbox(limit))
+    }
+    async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
+        pass!(self.due_schedules(now, limit))
+    }
+    async fn next_slot_due(&self) -> Result<Option<Time>> {
+        pass!(self.next_slot_due())
+    }
+    async fn schedule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ScheduleRow>> {
+        pass!(self.schedule(tenant, id))
+    }
+    async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
+        pass!(self.schedules(tenant, filter))
+    }
+    async fn slots(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        before: Option<Time>,
+        limit: usize,
+    ) -> Result<Vec<SlotRow>> {
+        pass!(self.slots(tenant, schedule, before, limit))
+    }
+    async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {
+        pass!(self.event(tenant, id))
+    }
+    async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
+        pass!(self.event_of(tenant, source, event_id))
+    }
+    async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
+        pass!(self.events(tenant, filter, page))
+    }
+    async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {
+        pass!(self.schedules_on(tenant, event_type, limit))
+    }
+    async fn keeps_events(&self) -> Result<bool> {
+        pass!(self.keeps_events())
+    }
+    async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
+        pass!(self.purge_events(now, limit))
+    }
+    async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
+        pass!(self.clocks())
     }
     async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
         pass!(self.counts(tenant))

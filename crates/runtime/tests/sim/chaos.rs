@@ -31,9 +31,13 @@ pub(crate) enum Mutant {
     NotifyOnly,
     /// A client that does not know how its start ended asks again under another key.
     NewKeyOnUnknown,
+    /// A slot is recorded in a commit of its own, before its instance.
+    SplitSlot,
+    /// An event that nothing takes is not kept.
+    NoMailbox,
 }
 
-pub(crate) const MUTANTS: [Mutant; 9] = [
+pub(crate) const MUTANTS: [Mutant; 11] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::NoToken,
@@ -43,6 +47,8 @@ pub(crate) const MUTANTS: [Mutant; 9] = [
     Mutant::SplitIdem,
     Mutant::NotifyOnly,
     Mutant::NewKeyOnUnknown,
+    Mutant::SplitSlot,
+    Mutant::NoMailbox,
 ];
 
 /// Probabilities in thousandths per opportunity.

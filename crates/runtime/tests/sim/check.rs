@@ -3,6 +3,7 @@
 //! A seed comes here only once every queue is empty: no signal, timer, call, dead letter or event is left, so no row
 //! can belong to a node that is gone.
 
+mod beat;
 mod effects;
 mod expect;
 mod flow;
@@ -89,6 +90,9 @@ pub(crate) async fn everything(world: &World) -> Failures {
         if !story.is_cancelled() {
             expect::check(&story, &mut failures);
         }
+    }
+    if seen.beats {
+        beat::check(world, &mut failures).await;
     }
     for task in &people {
         let events = store.task_events(tenant, task.id).await.expect("answers");

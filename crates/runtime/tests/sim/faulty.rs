@@ -5,7 +5,7 @@ use super::{
     seen::Seen,
 };
 use async_trait::async_trait;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use store::{Commit, Error, Outcome, Result, Store, rows::*, sqlite::Inline, views::*};
@@ -234,6 +234,60 @@ impl Store for Faulty {
     async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
         self.read().await?;
         self.inner.outbox(limit).await
+    }
+    async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
+        self.read().await?;
+        self.inner.due_schedules(now, limit).await
+    }
+    async fn next_slot_due(&self) -> Result<Option<Time>> {
+        self.read().await?;
+        self.inner.next_slot_due().await
+    }
+    async fn schedule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ScheduleRow>> {
+        self.read().await?;
+        self.inner.schedule(tenant, id).await
+    }
+    async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
+        self.read().await?;
+        self.inner.schedules(tenant, filter).await
+    }
+    async fn slots(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        before: Option<Time>,
+        limit: usize,
+    ) -> Result<Vec<SlotRow>> {
+        self.read().await?;
+        self.inner.slots(tenant, schedule, before, limit).await
+    }
+    async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {
+        self.read().await?;
+        self.inner.event(tenant, id).await
+    }
+    async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
+        self.read().await?;
+        self.inner.event_of(tenant, source, event_id).await
+    }
+    async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
+        self.read().await?;
+        self.inner.events(tenant, filter, page).await
+    }
+    async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {
+        self.read().await?;
+        self.inner.schedules_on(tenant, event_type, limit).await
+    }
+    async fn keeps_events(&self) -> Result<bool> {
+        self.read().await?;
+        self.inner.keeps_events().await
+    }
+    async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
+        self.read().await?;
+        self.inner.purge_events(now, limit).await
+    }
+    async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
+        self.read().await?;
+        self.inner.clocks().await
     }
     async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
         self.inner.counts(tenant).await

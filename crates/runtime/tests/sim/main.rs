@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)] // a program with virtual time
 
+mod beat;
 mod chaos;
 mod check;
 mod clients;

@@ -31,7 +31,15 @@ impl Faulty {
     ) -> Result<Option<Outcome>> {
         match self.chaos.mutant {
             Some(Mutant::NoSigDedup) => drop(split(commit, is_signal_key)),
-            Some(Mutant::SplitIdem) => return self.claim_key_first(node, commit).await,
+            Some(Mutant::SplitIdem) => return self.first_alone(node, commit, is_start_key).await,
+            Some(Mutant::SplitSlot) => return self.first_alone(node, commit, is_slot).await,
+            Some(Mutant::NoMailbox) => {
+                for write in &mut commit.writes {
+                    if let Write::Publish(row) = write {
+                        row.kept_until = None;
+                    }
+                }
+            }
             Some(Mutant::PostCommitPublish) => {
                 afterwards.extend(split(commit, |write| matches!(write, Write::Outbox(_))));
             }
@@ -41,9 +49,14 @@ impl Faulty {
         Ok(None)
     }
 
-    /// SplitIdem: the key is claimed in a commit of its own, and the start follows in another.
-    async fn claim_key_first(&self, node: Uuid, commit: &mut Commit) -> Result<Option<Outcome>> {
-        let Some(keys) = split(commit, is_start_key) else { return Ok(None) };
+    /// SplitIdem, SplitSlot: the record is made in a commit of its own, and the start follows in another.
+    async fn first_alone(
+        &self,
+        node: Uuid,
+        commit: &mut Commit,
+        which: fn(&Write) -> bool,
+    ) -> Result<Option<Outcome>> {
+        let Some(keys) = split(commit, which) else { return Ok(None) };
         let outcome = self.inner.commit(node, vec![keys]).await?.remove(0);
         if outcome != Outcome::Committed {
             return Ok(Some(outcome));
@@ -111,6 +124,10 @@ fn is_signal_key(write: &Write) -> bool {
 
 fn is_start_key(write: &Write) -> bool {
     matches!(write, Write::ClaimKey(row) if row.scope == "start")
+}
+
+fn is_slot(write: &Write) -> bool {
+    matches!(write, Write::PutSchedule { .. } | Write::Slot(_))
 }
 
 /// Takes the writes `which` picks out of the commit, as a commit of their own.

@@ -34,6 +34,8 @@ pub(crate) struct Seen {
     pub(crate) cancelled: BTreeMap<Uuid, Time>,
     /// (task, event, actor) of every acknowledged act.
     pub(crate) acts: Vec<(Uuid, &'static str, &'static str)>,
+    /// The tenant with the schedule and the events did all it wanted to.
+    pub(crate) beats: bool,
     /// (instance, version) → when it landed in the store.
     pub(crate) landed: BTreeMap<(Uuid, i64), Time>,
 }

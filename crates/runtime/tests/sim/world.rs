@@ -2,6 +2,7 @@
 //! was left behind.
 
 use super::{
+    beat,
     chaos::{Chaos, Mutant},
     check,
     clients::PATIENCE,
@@ -97,6 +98,10 @@ impl World {
                 world.client(client, definition).await;
             });
         }
+        if self.chaos.below(4) == 0 {
+            let world = self.clone();
+            busy.spawn(async move { world.beat().await });
+        }
         sleep(Duration::from_millis(4000 + self.chaos.below(8000))).await;
         self.chaos.heal();
         self.chaos.note(format_args!("calm"));
@@ -140,7 +145,13 @@ impl World {
         }
         let counts = self.store.counts(None).await.expect("the inner store answers");
         let queued = counts.signals + counts.calls + counts.timers + counts.dead_letters + counts.outbox;
-        open.is_empty() && queued == 0
+        open.is_empty() && queued == 0 && self.collected().await
+    }
+
+    /// True unless an instance of the tenant with events still collects them.
+    async fn collected(&self) -> bool {
+        let there = self.store.instance(&beat::tenant(), beat::collector()).await.expect("answers");
+        there.is_none_or(|view| view.row.status == "completed")
     }
 
     /// Instances that have neither completed nor been cancelled.

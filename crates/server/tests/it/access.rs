@@ -29,6 +29,8 @@ fn the_document_lists_what_the_table_lists() {
 fn concrete(path: &str) -> String {
     let id = match path {
         _ if path.contains("/tasks/") => "tsk_00000000000000000000000000000001",
+        _ if path.contains("/events/") => "evt_00000000000000000000000000000001",
+        _ if path.contains("/schedules/") => "sch_00000000000000000000000000000001",
         _ if path.contains("/dead-letters/") => "dl_00000000000000000000000000000001",
         _ => "ins_00000000000000000000000000000001",
     };

@@ -18,6 +18,13 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         world.start("hello", json!({"name": CANARY})).await;
     }
     let letter = world.dead_letter(1, CANARY.as_bytes()).await;
+    world.deploy("daily", "schedule: { every: P1D }\ndo: [ { a: { set: { x: canary-of-acme } } } ]").await;
+    let schedules = world.get("/api/v1/schedules").await.ok(200);
+    let schedule = schedules["items"][0]["id"].as_str().unwrap().to_owned();
+    let event =
+        json!({ "specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": { "secret": CANARY } });
+    let event = world.post("/api/v1/events", event).await.ok(202);
+    let event = event["items"][0]["id"].as_str().unwrap().to_owned();
     let keys = world.get("/api/v1/keys").await.ok(200);
     let key = keys["items"][0]["id"].as_str().unwrap().to_owned();
     let cursor = world.get("/api/v1/instances?limit=1").await.ok(200)["next"].as_str().unwrap().to_owned();
@@ -27,6 +34,8 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             path if path.contains("/tasks/") => task.clone(),
             path if path.contains("/dead-letters/") => letter.clone(),
             path if path.contains("/keys/") => key.clone(),
+            path if path.contains("/schedules/") => schedule.clone(),
+            path if path.contains("/events/") => event.clone(),
             _ => id.clone(),
         };
         let path = route.path.replace("{id}", &id).replace("{namespace}", "test");
@@ -45,7 +54,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             assert!(own.status.is_success(), "{path} is there for its owner");
         }
     }
-    for list in ["instances", "tasks", "dead-letters", "definitions"] {
+    for list in ["instances", "tasks", "dead-letters", "definitions", "schedules", "events"] {
         let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
         assert_eq!(answer.ok(200)["items"], json!([]), "{list}");
     }

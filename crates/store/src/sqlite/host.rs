@@ -3,7 +3,7 @@
 use super::{apply::Batch, core::Core, read::Read};
 use crate::{commit::*, port::*, rows::*, views::*};
 use async_trait::async_trait;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use std::future::Future;
 use uuid::Uuid;
 
@@ -216,6 +216,67 @@ impl<H: Host> Store for H {
 
     async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
         self.read(move |read| read.outbox(limit)).await
+    }
+
+    async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
+        self.read(move |read| read.due_schedules(now, limit)).await
+    }
+
+    async fn next_slot_due(&self) -> Result<Option<Time>> {
+        self.read(|read| read.next_slot_due()).await
+    }
+
+    async fn schedule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ScheduleRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.schedule(&tenant, id)).await
+    }
+
+    async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |read| read.schedules(&tenant, &filter)).await
+    }
+
+    async fn slots(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        before: Option<Time>,
+        limit: usize,
+    ) -> Result<Vec<SlotRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.slots(&tenant, schedule, before, limit)).await
+    }
+
+    async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.event(&tenant, id)).await
+    }
+
+    async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
+        let (tenant, source, event_id) = (tenant.clone(), source.to_owned(), event_id.to_owned());
+        self.read(move |read| read.event_of(&tenant, &source, &event_id)).await
+    }
+
+    async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.read(move |read| read.events(&tenant, &filter, &page)).await
+    }
+
+    async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {
+        let (tenant, event_type) = (tenant.clone(), event_type.to_owned());
+        self.read(move |read| read.schedules_on(&tenant, &event_type, limit)).await
+    }
+
+    async fn keeps_events(&self) -> Result<bool> {
+        self.read(|read| read.keeps_events()).await
+    }
+
+    async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
+        self.write(move |core| core.purge_events(now, limit)).await
+    }
+
+    async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
+        self.read(|read| read.clocks()).await
     }
 
     async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {

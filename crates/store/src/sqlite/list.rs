@@ -263,18 +263,18 @@ fn blob(id: Uuid) -> Value {
 }
 
 /// A list's text and values, grown filter by filter. Values are always bound, never part of the text.
-struct Query {
-    sql: String,
+pub(super) struct Query {
+    pub(super) sql: String,
     values: Vec<Value>,
 }
 
 impl Query {
     /// `base` ends in a condition on the tenant, the first value.
-    fn new(base: &str, tenant: &TenantId) -> Query {
+    pub(super) fn new(base: &str, tenant: &TenantId) -> Query {
         Query { sql: base.to_owned(), values: vec![Value::Text(tenant.as_str().to_owned())] }
     }
 
-    fn equals(&mut self, column: &str, value: Option<&str>) {
+    pub(super) fn equals(&mut self, column: &str, value: Option<&str>) {
         self.compare(&format!("{column} ="), value.map(|text| Value::Text(text.to_owned())));
     }
 
@@ -305,12 +305,12 @@ impl Query {
         self.sql += &format!(" AND {column} IN ({})", marks.join(", "));
     }
 
-    fn page(&mut self, id: &str, page: &Page) {
+    pub(super) fn page(&mut self, id: &str, page: &Page) {
         self.compare(&format!("{id} <"), page.after.map(blob));
         self.sql += &format!(" ORDER BY {id} DESC LIMIT {}", page.rows());
     }
 
-    fn values(&self) -> Vec<&dyn ToSql> {
+    pub(super) fn values(&self) -> Vec<&dyn ToSql> {
         self.values.iter().map(|value| value as &dyn ToSql).collect()
     }
 }

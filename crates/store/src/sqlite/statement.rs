@@ -102,6 +102,43 @@ statements! {
     ReplaceSecret = "UPDATE secrets SET version = version + 1, key_id = ?3, sealed = ?4, hosts = ?5, updated_at = ?6
          WHERE tenant = ?1 AND name = ?2 AND version = ?7";
     DeleteSecret = "DELETE FROM secrets WHERE tenant = ?1 AND name = ?2";
+    CreateSchedule = "INSERT INTO schedules (tenant, id, namespace, name, version, kind, spec, time_zone, missed, status,
+         anchor, last_slot, next_slot, due_at, instance, row_version, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+         ON CONFLICT DO NOTHING";
+    UpdateSchedule = "UPDATE schedules SET namespace = ?3, name = ?4, version = ?5, kind = ?6, spec = ?7,
+         time_zone = ?8, missed = ?9, status = ?10, anchor = ?11, last_slot = ?12, next_slot = ?13, due_at = ?14,
+         instance = ?15, row_version = ?16, created_at = ?17, updated_at = ?18
+         WHERE tenant = ?1 AND id = ?2 AND row_version = ?19";
+    Slot = "INSERT INTO schedule_slots (tenant, schedule, slot, outcome, count, instance, late_us, at, detail)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
+    ScheduleFollows = "UPDATE schedules SET next_slot = ?4, due_at = iif(status = 'active', ?5, NULL), instance = NULL,
+         row_version = row_version + 1 WHERE tenant = ?1 AND id = ?2 AND instance = ?3";
+    CreateEvent = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at,
+         told, taken, started, event)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10) ON CONFLICT DO NOTHING";
+    EventTold = "UPDATE events SET told = ?3 WHERE tenant = ?1 AND id = ?2";
+    EventTaken = "UPDATE events SET taken = taken + 1, kept_until = NULL WHERE tenant = ?1 AND id = ?2";
+    EventsCrowded = "UPDATE events SET kept_until = NULL WHERE tenant = ?1 AND id IN
+         (SELECT id FROM events WHERE tenant = ?1 AND event_type = ?2 AND kept_until IS NOT NULL
+          ORDER BY id DESC LIMIT -1 OFFSET ?3)";
+    Subscribe = "INSERT INTO subscriptions (tenant, kind, owner, token, position, event_type, path, value)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    Unsubscribe = "DELETE FROM subscriptions WHERE tenant = ?1 AND kind = ?2 AND owner = ?3 AND token = ?4";
+    NextPath = "SELECT min(path) FROM subscriptions
+         WHERE tenant = ?1 AND kind = 'listen' AND event_type = ?2 AND (?3 IS NULL OR path > ?3)";
+    Wanting = "SELECT owner, token FROM subscriptions
+         WHERE tenant = ?1 AND kind = 'listen' AND event_type = ?2 AND path = ?3 AND value = ?4 LIMIT ?5";
+    KeptOfType = "SELECT id, event FROM events
+         WHERE tenant = ?1 AND event_type = ?2 AND kept_until > ?3 ORDER BY id LIMIT ?4";
+    Kept = "SELECT id, event FROM events WHERE tenant = ?1 AND event_type >= ?2 AND kept_until > ?3
+         ORDER BY event_type, id LIMIT ?4";
+    AdvanceClock = "INSERT INTO tenant_clocks (tenant, ahead_us) VALUES (?1, ?2)
+         ON CONFLICT DO UPDATE SET ahead_us = ahead_us + excluded.ahead_us";
+    AdvanceTimers = "UPDATE wf_schedule_q SET due_at = due_at - ?2 WHERE tenant = ?1";
+    AdvanceCalls = "UPDATE calls SET visible_at = visible_at - ?2 WHERE tenant = ?1";
+    AdvanceSignals = "UPDATE wf_signal_q SET visible_at = visible_at - ?2 WHERE tenant = ?1";
+    AdvanceSchedules = "UPDATE schedules SET due_at = due_at - ?2 WHERE tenant = ?1 AND due_at IS NOT NULL";
     Fence = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
 }
 

@@ -1,6 +1,9 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
-use super::statement::{Prepared, Statement as S};
+use super::{
+    event, schedule,
+    statement::{Prepared, Statement as S},
+};
 use crate::{commit::*, rows::*};
 use machine::Time;
 use rusqlite::{Result, ToSql, params};
@@ -79,6 +82,29 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::CreateKey(row) => create_key(to, tenant, row),
         Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
         Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
+        _ => write_more(to, tenant, write),
+    }
+}
+
+/// The writes of schedules, events and clocks.
+fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Option<Conflict>> {
+    match write {
+        Write::PutSchedule { schedule: row, expected_version } => {
+            schedule::put(to, tenant, row, *expected_version)
+        }
+        Write::Slot(row) => schedule::slot(to, tenant, row),
+        Write::ScheduleFollows { id, instance, next_slot, due_at } => {
+            let values = params![tenant, id.as_bytes(), instance.as_bytes(), next_slot.0, due_at.0];
+            plain(to, S::ScheduleFollows, values)
+        }
+        Write::Publish(row) => event::publish(to, tenant, row),
+        Write::Subscribe { subscriber, wants, now, visible_at } => {
+            event::subscribe(to, tenant, subscriber, wants, (*now, *visible_at))
+        }
+        Write::Unsubscribe { subscriber } => event::unsubscribe(to, tenant, subscriber),
+        Write::EventTaken { id } => plain(to, S::EventTaken, params![tenant, id.as_bytes()]),
+        Write::AdvanceClock { by } => schedule::advance(to, tenant, *by),
+        _ => unreachable!("`write` takes every other write"),
     }
 }
 

@@ -12,6 +12,7 @@ mod errors;
 mod expressions;
 mod full;
 mod kill;
+mod schedules;
 mod serve;
 mod up;
 mod verbs;

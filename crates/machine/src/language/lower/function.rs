@@ -25,7 +25,9 @@ const SIGNAL_TOKEN: (&str, &str) = ("signal-token", "1.0.0");
 /// True if a call of this name is handed to a worker, which may be given secrets; a person or the data may not.
 fn is_worker(name: &str) -> bool {
     let function = name.strip_suffix("@default").and_then(|name| Some(name.split_once(':')?.0));
-    function.is_some_and(|function| ![HUMAN_TASK.0, SIGNAL_TOKEN.0].contains(&function) && !RESERVED.contains(&function))
+    function.is_some_and(|function| {
+        ![HUMAN_TASK.0, SIGNAL_TOKEN.0].contains(&function) && !RESERVED.contains(&function)
+    })
 }
 
 impl<'t> Lowering<'t, '_> {

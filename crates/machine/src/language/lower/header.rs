@@ -22,10 +22,6 @@ pub(super) struct Header {
 impl<'t> Lowering<'t, '_> {
     /// Reads `document`, and reports what this engine does not do with the definition as a whole.
     pub(super) fn header(&mut self) -> Header {
-        if let Some(schedule) = self.root.get("schedule") {
-            self.look(|dry| dry.schedule(schedule));
-            self.unsupported(schedule.key_place(), "`schedule`");
-        }
         if let Some(evaluate) = self.root.get("evaluate") {
             self.evaluate(evaluate);
         }
@@ -96,14 +92,6 @@ impl<'t> Lowering<'t, '_> {
         if let Some(language) = evaluate.get("language").filter(|language| language.text() != Some("jq")) {
             let what = format!("expressions in `{}`", language.text().unwrap_or_default());
             self.unsupported(language.place(), &what);
-        }
-    }
-
-    fn schedule(&mut self, schedule: At<'_>) {
-        self.delay_in(schedule, "every", Site::WorkflowInput);
-        self.delay_in(schedule, "after", Site::WorkflowInput);
-        if let Some(on) = schedule.get("on") {
-            self.strategy(on);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     language::source::{At, Sort},
+    schedule::Cron,
     time::Span,
 };
 
@@ -115,39 +116,5 @@ fn object(at: At<'_>) -> Result<Span, String> {
 
 /// What is wrong with a cron expression of five fields, if anything.
 pub(super) fn cron_fault(text: &str) -> Option<String> {
-    const FIELDS: [(&str, u32, u32, &str); 5] = [
-        ("minute", 0, 59, ""),
-        ("hour", 0, 23, ""),
-        ("day of month", 1, 31, ""),
-        ("month", 1, 12, "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"),
-        ("day of week", 0, 7, "SUN MON TUE WED THU FRI SAT"),
-    ];
-    let parts: Vec<&str> = text.split_whitespace().collect();
-    if parts.len() != FIELDS.len() {
-        return Some(format!("has {} fields instead of 5", parts.len()));
-    }
-    parts.iter().zip(FIELDS).find_map(|(part, (name, low, high, words))| {
-        let fits = part.split(',').all(|item| is_cron_item(item, low, high, words));
-        (!fits).then(|| format!("has `{part}` as its {name}, which takes {low} to {high}"))
-    })
-}
-
-fn is_cron_item(item: &str, low: u32, high: u32, words: &str) -> bool {
-    let value = |text: &str| match text.parse::<u32>() {
-        Ok(number) => (low..=high).contains(&number).then_some(number),
-        Err(_) => {
-            let position =
-                words.split(' ').position(|word| !word.is_empty() && word.eq_ignore_ascii_case(text))?;
-            Some(position as u32 + low)
-        }
-    };
-    let (range, step) = match item.split_once('/') {
-        Some((range, step)) => (range, step.parse::<u32>().ok().filter(|step| (1..=high).contains(step))),
-        None => (item, Some(1)),
-    };
-    let range_fits = match range.split_once('-') {
-        Some((from, to)) => matches!((value(from), value(to)), (Some(from), Some(to)) if from <= to),
-        None => range == "*" || value(range).is_some(),
-    };
-    range_fits && step.is_some()
+    Cron::parse(text).err()
 }

@@ -85,13 +85,10 @@ fn authentication() {
 #[test]
 fn whole_definition() {
     let document = |more: &str| format!("{more}\n{}", tasks("  - a: { set: { x: 1 } }"));
+    not_executed(&document("schedule: { every: PT1H }"), "");
     not_executed(
-        &document("schedule: { every: PT1H }"),
-        "1:1 /schedule unsupported: this engine does not support `schedule` yet",
-    );
-    not_executed(
-        &document("schedule: { on: { one: { with: { type: t } } } }"),
-        "1:1 /schedule unsupported: this engine does not support `schedule` yet",
+        &document("schedule: { on: { all: [ { with: { type: t } }, { with: { type: u } } ] } }"),
+        "1:13 /schedule/on unsupported: this engine does not support `schedule.on.all` yet",
     );
     not_executed(
         &document("evaluate: { language: cel, mode: loose }"),

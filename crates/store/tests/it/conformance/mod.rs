@@ -5,11 +5,13 @@
 
 mod batch;
 mod claim;
+mod event;
 mod guard;
 mod key;
 mod list;
 mod node;
 mod payload;
+mod schedule;
 mod secret;
 mod task;
 mod tenant;
@@ -85,6 +87,10 @@ macro_rules! every_case {
                 retry_makes_backlog_again
                     next_due_is_the_earliest_unowned limit_holds
                 }
+                event {
+                    an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
+                    kept_events_are_bounded_and_purged schedules_want_events_by_type
+                }
                 guard {
                     consume_answers_gone claimed_key_answers_duplicate existing_instance_answers_exists
                     open_business_key_is_unique other_version_answers_version created_twice_answers_exists
@@ -104,6 +110,10 @@ macro_rules! every_case {
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions
                     a_guarded_replacement_loses_to_a_newer_version a_secret_is_deleted_once_and_only_by_its_tenant
+                }
+                schedule {
+                    schedules_are_guarded_by_version_and_found_when_due a_slot_lands_once
+                    a_clock_moves_what_its_tenant_has_queued
                 }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
                 tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }

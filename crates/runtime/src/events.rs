@@ -1,0 +1,326 @@
+//! Events addressed to nobody: publishing them, and what instances and schedules want of them.
+//!
+//! Publishing is one commit: the event, a signal for every wait that wants it, and every instance it starts. Matching
+//! happens inside the store's transaction, so an event and a wait that begin at the same moment do not miss each
+//! other. A signal only names its event; it is read when the signal is delivered.
+
+use crate::{
+    api::{Published, Refusal},
+    engine::Engine,
+    metrics::Metrics,
+    patience::Patience,
+    refusal,
+    rows::{self, Born},
+    schedules, turn,
+};
+use machine::{
+    Command, Data, Program, State, Subject, TenantId, Time,
+    command::{ENVELOPE_MAX, Trace},
+    correlation, event, id,
+    ir::When,
+    state::{Interest, WaitKind},
+    time::Span,
+};
+use std::sync::{Arc, atomic::Ordering};
+use store::{
+    Commit, Conflict, Outcome, Write,
+    rows::{EventRow, Subscriber, SubscriptionRow},
+};
+use uuid::Uuid;
+
+/// Schedules that one event may start; an event that more want is refused.
+const STARTS_MAX: usize = 100;
+/// The longest id, source and type of an event.
+const ATTRIBUTE_BYTES_MAX: usize = 1024;
+/// How long the row of an event stays: so long publishing it again has no second effect.
+const RECORD_SPAN: Span = Span::from_secs(7 * 86_400);
+/// Expired events deleted at a time.
+const PURGE_MAX: usize = 1_000;
+
+/// Publishes one event; with the same source and id again it has no second effect.
+pub(crate) async fn publish(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    event: Data,
+) -> Result<Published, Refusal> {
+    if !engine.is_accepting() {
+        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    if engine.committer.is_full() {
+        return Err(Refusal::Busy);
+    }
+    let now = engine.now_of(tenant);
+    let (row, event) = read(engine, event, now)?;
+    let started = starts(engine, tenant, &row, &event, now).await?;
+    let publishing = Publishing { engine: engine.clone(), tenant: tenant.clone(), row, started, now };
+    crate::starts::to_the_end(engine, publishing.commit()).await
+}
+
+/// Checks a CloudEvent and makes it a row.
+fn read(engine: &Engine, event: Data, now: Time) -> Result<(EventRow, Data), Refusal> {
+    let invalid = |detail: String| Refusal::Invalid { code: "invalid-event", detail, problems: vec![] };
+    let Some(mut entries) = event.entries() else {
+        return Err(invalid("a CloudEvent is an object".to_owned()));
+    };
+    let text = |name: &str| -> Result<String, Refusal> {
+        let found = event.get(name);
+        match found.as_ref().and_then(Data::as_str) {
+            Some(text) if !text.is_empty() && text.len() <= ATTRIBUTE_BYTES_MAX => Ok(text.to_owned()),
+            _ => Err(invalid(format!(
+                "the CloudEvent needs `{name}`, a text of 1 to {ATTRIBUTE_BYTES_MAX} bytes"
+            ))),
+        }
+    };
+    let (event_id, source, event_type) = (text("id")?, text("source")?, text("type")?);
+    if text("specversion")? != "1.0" {
+        return Err(invalid("only `specversion` 1.0 is known here".to_owned()));
+    }
+    if event.get("time").is_none() {
+        entries.push(("time".to_owned(), Data::text(now.rfc3339())));
+    }
+    let event = Data::map(entries);
+    let bytes = event.to_bytes();
+    if bytes.len() > ENVELOPE_MAX {
+        let detail = format!("the event has {} bytes, more than the {ENVELOPE_MAX} allowed", bytes.len());
+        return Err(Refusal::Invalid { code: "event-too-large", detail, problems: vec![] });
+    }
+    let row = EventRow {
+        id: engine.entropy.id(now),
+        source,
+        event_id,
+        event_type,
+        received_at: now,
+        visible_at: engine.now(),
+        kept_until: Some(now.after(engine.options.events_kept)),
+        expires_at: engine.now().after(RECORD_SPAN.max(engine.options.events_kept)),
+        told: 0,
+        taken: 0,
+        started: 0,
+        event: bytes,
+    };
+    Ok((row, event))
+}
+
+/// An instance that the event starts.
+struct Starting {
+    subject: Subject,
+    program: Arc<Program>,
+    decision: machine::Decision,
+}
+
+/// Decides every start that the event causes.
+async fn starts(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    row: &EventRow,
+    event: &Data,
+    now: Time,
+) -> Result<Vec<Starting>, Refusal> {
+    let wanting = engine.store.schedules_on(tenant, &row.event_type, STARTS_MAX + 1).await;
+    let wanting = wanting.map_err(refusal::of_store)?;
+    if wanting.len() > STARTS_MAX {
+        let detail = format!("more than {STARTS_MAX} schedules want this event");
+        return Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] });
+    }
+    let mut started = Vec::new();
+    for schedule in wanting {
+        let (schedule, program) = match schedules::load(engine, tenant, schedule).await {
+            Ok((schedule, program)) if schedule.status == "active" => (schedule, program),
+            Ok(_) | Err(Refusal::NotFound(_)) => continue,
+            Err(refusal) => return Err(refusal),
+        };
+        if !wants(engine, &program, event).await {
+            continue;
+        }
+        let instance = id::started_by(derived(schedule.id, row), now);
+        let subject = Subject { tenant: tenant.clone(), instance, origin: None };
+        let trace = Trace {
+            traceparent: event.get("traceparent").and_then(|text| text.as_str().map(str::to_owned)),
+            correlation_id: None,
+        };
+        let command = Command::Start { input: Data::array([event.clone()]), business: None, trace };
+        match turn::decide_on(engine, &program, &subject, None, &command, now).await {
+            Ok(Some(decision)) => started.push(Starting { subject, program, decision }),
+            Ok(None) => {}
+            Err(detail) => tracing::warn!(%tenant, detail, "an event could not start an instance"),
+        }
+    }
+    Ok(started)
+}
+
+/// What stands for (schedule, event) in the id of the started instance.
+fn derived(schedule: Uuid, row: &EventRow) -> Uuid {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::new().chain_update(schedule.as_bytes()).chain_update(row.source.as_bytes());
+    let digest = hash.chain_update([0]).chain_update(row.event_id.as_bytes()).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+async fn wants(engine: &Engine, program: &Program, event: &Data) -> bool {
+    let Some(When::On(strategy)) = program.ir.schedule.as_ref().map(|schedule| &schedule.when) else {
+        return false;
+    };
+    let mut answers = Vec::new();
+    loop {
+        match event::wanted(program, &strategy.filters, event, &answers) {
+            Ok(wanted) => return wanted,
+            Err(evaluation) => answers.push(engine.evaluator.evaluate(*evaluation).await),
+        }
+    }
+}
+
+struct Publishing {
+    engine: Arc<Engine>,
+    tenant: TenantId,
+    row: EventRow,
+    started: Vec<Starting>,
+    now: Time,
+}
+
+impl Publishing {
+    async fn commit(mut self) -> Result<Published, Refusal> {
+        let engine = self.engine.clone();
+        self.row.started = self.started.len() as u64;
+        if self.row.started > 0 {
+            self.row.kept_until = None;
+        }
+        let mut writes = vec![Write::Publish(Box::new(self.row.clone()))];
+        let mut born = Vec::new();
+        for start in &self.started {
+            let change = rows::Change {
+                engine: &engine,
+                subject: &start.subject,
+                program: &start.program,
+                before: None,
+                decision: &start.decision,
+                signal: None,
+                now: self.now,
+            };
+            born.push(change.write(&mut writes).await.map_err(refusal::of_store)?);
+        }
+        let commit = Commit { tenant: self.tenant.clone(), writes };
+        engine.metrics.cost(&commit);
+        match self.settle(commit).await? {
+            Outcome::Committed => Ok(self.landed(born).await),
+            Outcome::Conflict(Conflict::Duplicate) => self.known().await,
+            Outcome::Conflict(conflict) => {
+                let detail = format!("{conflict:?}");
+                Err(Refusal::Conflict { code: "conflict", detail, existing: None })
+            }
+            Outcome::Rejected(detail) => {
+                Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] })
+            }
+        }
+    }
+
+    /// Commits; an unknown outcome is read back by source and id before it is tried again.
+    async fn settle(&self, commit: Commit) -> Result<Outcome, Refusal> {
+        let engine = &self.engine;
+        let mut patience = Patience::new();
+        loop {
+            match engine.committer.commit(commit.clone()).await {
+                Err(store::Error::Unknown(_)) => {}
+                other => return other.map_err(refusal::of_store),
+            }
+            loop {
+                match engine.store.event_of(&self.tenant, &self.row.source, &self.row.event_id).await {
+                    Ok(Some(there)) if there.id == self.row.id => return Ok(Outcome::Committed),
+                    Ok(Some(_)) => return Ok(Outcome::Conflict(Conflict::Duplicate)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        if !patience.wait(engine).await {
+                            return Err(refusal::of_store(error));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn landed(self, born: Vec<Born>) -> Published {
+        let engine = &self.engine;
+        Metrics::add(&engine.metrics.commits);
+        engine.keeps_events.store(true, Ordering::Release);
+        let started = self.started.iter().map(|start| start.subject.instance).collect();
+        for (start, born) in self.started.iter().zip(born) {
+            Metrics::add(&engine.metrics.instances_started);
+            turn::after(engine, &start.subject, None, &start.decision.state, 1, self.now);
+            born.dispatch(engine, &start.subject);
+        }
+        // Signals of the waits it was told to are backlog.
+        engine.wake.at(engine.now());
+        Published { id: self.row.id, replayed: false, started }
+    }
+
+    async fn known(&self) -> Result<Published, Refusal> {
+        let there = self.engine.store.event_of(&self.tenant, &self.row.source, &self.row.event_id).await;
+        let there = there.map_err(refusal::of_store)?;
+        let there = there.ok_or_else(|| Refusal::Unavailable("the event moved; retry".to_owned()))?;
+        Ok(Published { id: there.id, replayed: true, started: vec![] })
+    }
+}
+
+/// What a decision changes about the subscriptions of its instance. `true` if it begins to listen.
+pub(crate) fn subscribe(change: &rows::Change<'_>, visible_at: Time, writes: &mut Vec<Write>) -> bool {
+    let program = change.program;
+    let wants = |state: &State| -> Vec<(u64, Vec<Interest>)> {
+        let waits = state.waits.iter().filter(|wait| wait.kind == WaitKind::Event);
+        waits.map(|wait| (wait.token, wait.interests(program, state))).collect()
+    };
+    let before = change.before.map(|(state, _)| wants(state)).unwrap_or_default();
+    let after = wants(&change.decision.state);
+    let instance = change.subject.instance;
+    for (token, _) in before.iter().filter(|(token, _)| after.iter().all(|(other, _)| other != token)) {
+        writes.push(Write::Unsubscribe { subscriber: Subscriber::Listen { instance, token: *token } });
+    }
+    let mut begins = false;
+    for one in after.into_iter().filter(|one| !before.contains(one)) {
+        let (token, interests) = one;
+        begins = true;
+        writes.push(Write::Subscribe {
+            subscriber: Subscriber::Listen { instance, token },
+            wants: interests.iter().map(subscription).collect(),
+            now: change.now,
+            visible_at,
+        });
+    }
+    begins
+}
+
+fn subscription(interest: &Interest) -> SubscriptionRow {
+    let key = interest.key.as_ref();
+    let key = key.and_then(|key| Some((correlation::path(&key.from)?, correlation::key(&key.value)?)));
+    SubscriptionRow { event_type: interest.event_type.clone(), key }
+}
+
+/// What a schedule that events start wants, by type.
+pub(crate) fn wanted_types(program: &Program) -> Vec<SubscriptionRow> {
+    let Some(When::On(strategy)) = program.ir.schedule.as_ref().map(|schedule| &schedule.when) else {
+        return vec![];
+    };
+    let mut wants: Vec<SubscriptionRow> = Vec::new();
+    for filter in &strategy.filters {
+        let literal = filter.with.iter().find_map(|(name, value)| match value {
+            machine::ir::Template::Literal(value) if name == "type" => value.as_str().map(str::to_owned),
+            _ => None,
+        });
+        let want = SubscriptionRow { event_type: literal.filter(|text| !event::is_pattern(text)), key: None };
+        if !wants.contains(&want) {
+            wants.push(want);
+        }
+    }
+    if strategy.filters.is_empty() {
+        wants.push(SubscriptionRow::default());
+    }
+    wants
+}
+
+/// Deletes events whose time is over, a bounded number at a time.
+pub(crate) async fn purge(engine: &Engine) -> Result<(), store::Error> {
+    while engine.store.purge_events(engine.now(), PURGE_MAX).await? == PURGE_MAX as u64 {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Events addressed to nobody: publish, list, read.
+
+use crate::{
+    app::{App, detached},
+    auth::Caller,
+    body, code,
+    page::{self, Cursors, Page},
+    problem::{Flaw, Problem, ProblemBody},
+    query::{self, Named, NoParameters, Parameters},
+    wire::{self, Stored},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, Uri},
+};
+use machine::id::{self, Kind};
+use runtime::api::Published;
+use serde::Serialize;
+use store::{rows::EventRow, views::EventFilter};
+use utoipa::ToSchema;
+
+/// Events in one request.
+const EVENTS_MAX: usize = 100;
+
+/// A CloudEvent 1.0 in its JSON form; other attributes are kept.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes the body; the runtime checks it")]
+pub(crate) struct CloudEvent {
+    /// 1.0
+    specversion: String,
+    /// Unique per source: publishing the same again has no second effect.
+    id: String,
+    source: String,
+    #[schema(rename = "type")]
+    event_type: String,
+    data: Option<Stored>,
+}
+
+/// An event that was published.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Accepted {
+    id: String,
+    /// True if it was published before.
+    replayed: bool,
+    /// Instances that it started.
+    started: Vec<String>,
+}
+
+/// What came of the events of one request, in their order.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AcceptedEvents {
+    items: Vec<Accepted>,
+}
+
+/// An event as lists show it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Event {
+    id: String,
+    source: String,
+    event_id: String,
+    #[serde(rename = "type")]
+    event_type: String,
+    received_at: String,
+    /// Waits that were told about it when it came.
+    told: u64,
+    /// How many of those took it.
+    taken: u64,
+    /// Instances that it started.
+    started: u64,
+    /// Until when it is offered to listen steps that begin; null once something has taken it.
+    kept_until: Option<String>,
+}
+
+/// An event, what became of it, and itself.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EventDetail {
+    #[serde(flatten)]
+    row: Event,
+    /// What became of it, in words.
+    verdict: String,
+    event: Stored,
+}
+
+/// Publishes an event, or an array of up to 100. Every `listen` step of the tenant that matches is told, schedules
+/// with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
+#[utoipa::path(
+    post, path = "/api/v1/events", tag = "events", operation_id = "publish_events",
+    request_body(content = CloudEvent, description = "a CloudEvent, or an array of them"),
+    responses(
+        (status = 202, description = "accepted and durable", body = AcceptedEvents),
+        (status = 413, description = "an event is too large", body = ProblemBody),
+        (status = 422, description = "an event is not a CloudEvent; those before it in an array were accepted", body = ProblemBody),
+    )
+)]
+pub(crate) async fn publish(
+    State(app): State<App>,
+    caller: Caller,
+    _: NoParameters,
+    body: body::CloudEvents,
+) -> Result<(StatusCode, Json<AcceptedEvents>), Problem> {
+    let events = match body.0.items() {
+        Some(items) => items.collect(),
+        None => vec![body.0.clone()],
+    };
+    if events.is_empty() || events.len() > EVENTS_MAX {
+        let detail = format!("{} events; 1 to {EVENTS_MAX} are allowed", events.len());
+        return Err(Problem::at(code::TOO_MANY_ITEMS, "", detail));
+    }
+    let published =
+        detached(async move { Ok(app.handle.publish_many(&caller.tenant, events).await) }).await?;
+    let mut items = Vec::with_capacity(published.len());
+    for (at, one) in published.into_iter().enumerate() {
+        match one {
+            Ok(one) => items.push(accepted(&one)),
+            Err(refusal) => {
+                let problem = Problem::from(refusal);
+                let (pointer, message) = (format!("/{at}"), problem.detail.clone());
+                return Err(problem.with_flaw(Flaw { pointer, message, ..Flaw::default() }));
+            }
+        }
+    }
+    Ok((StatusCode::ACCEPTED, Json(AcceptedEvents { items })))
+}
+
+fn accepted(published: &Published) -> Accepted {
+    Accepted {
+        id: id::show(Kind::Event, published.id),
+        replayed: published.replayed,
+        started: published.started.iter().map(|instance| id::show(Kind::Instance, *instance)).collect(),
+    }
+}
+
+/// Lists events, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/events", tag = "events", operation_id = "list_events",
+    params(
+        ("type" = Option<String>, Query), ("source" = Option<String>, Query),
+        ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses((status = 200, description = "one page", body = Page<Event>))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<Event>>, Problem> {
+    let parameters = Parameters::read(&uri, &["type", "source", "limit", "cursor"])?;
+    let limit = page::limit(&parameters)?;
+    let cursors = Cursors::new(&caller, "events");
+    let filter = EventFilter { event_type: parameters.owned("type"), source: parameters.owned("source") };
+    let page = store::views::Page { after: cursors.read_id(&parameters)?, limit: page::rows_for(limit) };
+    let mut rows = app.store().events(&caller.tenant, &filter, &page).await?;
+    let more = page::cut(&mut rows, limit);
+    let next = rows.last().filter(|_| more).map(|row| cursors.write(row.id.as_bytes()));
+    Ok(Json(Page { items: rows.iter().map(event_of).collect(), next }))
+}
+
+/// Reads an event and what became of it.
+#[utoipa::path(
+    get, path = "/api/v1/events/{id}", tag = "events", operation_id = "get_event",
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "the event", body = EventDetail),
+        (status = 404, description = "no such event", body = ProblemBody),
+    )
+)]
+pub(crate) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    _: NoParameters,
+    Named(text): Named<String>,
+) -> Result<Json<EventDetail>, Problem> {
+    let id = query::path_id(Kind::Event, &text)?;
+    let row = app.store().event(&caller.tenant, id).await?;
+    let row = row.ok_or_else(|| Problem::not_found("event"))?;
+    let verdict = verdict(&row, app.handle.clock(&caller.tenant).now);
+    Ok(Json(EventDetail { row: event_of(&row), verdict, event: Stored::of(&row.event) }))
+}
+
+fn verdict(row: &EventRow, now: machine::Time) -> String {
+    let EventRow { told, taken, started, .. } = row;
+    let mut parts = Vec::new();
+    if *started > 0 {
+        parts.push(format!("it started {started} instances"));
+    }
+    match (told, taken) {
+        (0, _) => parts.push("no listen step waited for this type and key".to_owned()),
+        (told, 0) => parts.push(format!("{told} listen steps were told, and none has taken it")),
+        (told, taken) => parts.push(format!("{told} listen steps were told, {taken} took it")),
+    }
+    if let Some(until) = row.kept_until {
+        parts.push(match until > now {
+            true => format!("it is offered to listen steps that begin until {}", wire::time(until)),
+            false => format!("it was offered to listen steps that began until {}", wire::time(until)),
+        });
+    }
+    parts.join("; ")
+}
+
+fn event_of(row: &EventRow) -> Event {
+    Event {
+        id: id::show(Kind::Event, row.id),
+        source: row.source.clone(),
+        event_id: row.event_id.clone(),
+        event_type: row.event_type.clone(),
+        received_at: wire::time(row.received_at),
+        told: row.told,
+        taken: row.taken,
+        started: row.started,
+        kept_until: wire::time_if(row.kept_until),
+    }
+}

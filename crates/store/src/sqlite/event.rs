@@ -1,0 +1,318 @@
+//! Events addressed to nobody, and who wants them.
+//!
+//! Both sides meet inside the writer's transaction: a published event is told to every wait that is there, a wait that
+//! begins is told about every event that is kept. Whichever commits second sees the other, so none is missed.
+
+use super::{
+    core::Core,
+    error::error,
+    list::Query,
+    read::{Read, id, optional_time, time, token},
+    statement::{Prepared, Statement as S},
+    write::int,
+};
+use crate::{commit::Conflict, port::Result, rows::*, views::*};
+use machine::{
+    Data, TenantId, Time,
+    command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType},
+    correlation,
+};
+use rusqlite::{ErrorCode, Row, ffi, params};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// Waits that one event is told to; an event that more want is refused.
+const TOLD_MAX: usize = 10_000;
+/// Events of one type that are kept; beyond it the oldest are kept no longer.
+const KEPT_PER_TYPE_MAX: usize = 1_000;
+/// Different places that waits look for their value in, per event type.
+const PATHS_MAX: usize = 100;
+
+const EVENT: &str =
+    "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
+    event FROM events WHERE tenant = ?1";
+const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
+const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
+    WHERE tenant = ?1 AND kind = 'schedule' AND event_type IN (?2, '') LIMIT ?3";
+const KEEPS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE kept_until IS NOT NULL)";
+const PURGE: &str = "DELETE FROM events WHERE (tenant, id) IN
+    (SELECT tenant, id FROM events WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)";
+
+impl Read<'_> {
+    pub fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {
+        self.one(&format!("{EVENT} AND id = ?2"), params![tenant.as_str(), id.as_bytes()], event)
+    }
+
+    pub fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
+        self.one(&format!("{EVENT}{BY_SOURCE}"), params![tenant.as_str(), source, event_id], event)
+    }
+
+    pub fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
+        let mut query = Query::new(EVENT, tenant);
+        query.equals("event_type", filter.event_type.as_deref());
+        query.equals("source", filter.source.as_deref());
+        query.page("id", page);
+        self.many(&query.sql, &query.values(), event)
+    }
+
+    /// Schedules that want events of this type, or of any.
+    pub fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {
+        self.many(SCHEDULES_ON, params![tenant.as_str(), event_type, limit as i64], |row| id(row, 0))
+    }
+
+    /// True if any tenant has an event that nothing has taken.
+    pub fn keeps_events(&self) -> Result<bool> {
+        Ok(self.one(KEEPS, &[], |row| row.get(0))?.unwrap_or(false))
+    }
+}
+
+impl Core {
+    /// Deletes events that expired before `now`, at most `limit`.
+    pub fn purge_events(&mut self, now: Time, limit: usize) -> Result<u64> {
+        self.transaction(|connection| {
+            let purged = connection
+                .prepare_cached(PURGE)
+                .and_then(|mut purge| purge.execute(params![now.0, limit as i64]));
+            purged.map(|rows| rows as u64).map_err(error)
+        })
+    }
+}
+
+/// Inserts the event and tells every wait that wants it.
+pub(super) fn publish(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &EventRow,
+) -> rusqlite::Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.source,
+        row.event_id,
+        row.event_type,
+        row.received_at.0,
+        row.kept_until.map(|time| time.0),
+        row.expires_at.0,
+        row.started.cast_signed(),
+        row.event,
+    ];
+    if to.get(S::CreateEvent)?.execute(values)? == 0 {
+        return Ok(Some(Conflict::Duplicate));
+    }
+    let event = Data::parse(&row.event).unwrap_or_default();
+    let mut told = 0;
+    for event_type in [row.event_type.as_str(), ""] {
+        for path in paths(to, tenant, event_type)? {
+            let value = match path.as_str() {
+                "" => Some(String::new()),
+                path => correlation::look_up(path, &event),
+            };
+            let Some(value) = value else { continue };
+            for (instance, token) in wanting(to, tenant, event_type, &path, &value)? {
+                let teller =
+                    Teller { tenant, instance, token, event: row.id, at: row.received_at, direct: true };
+                note_told(to, &teller)?;
+                told += tell(to, &teller, row.visible_at)?;
+            }
+        }
+    }
+    if told > TOLD_MAX {
+        return Err(too_many());
+    }
+    if told > 0 {
+        to.get(S::EventTold)?.execute(params![tenant, row.id.as_bytes(), told as i64])?;
+    }
+    if row.kept_until.is_some() {
+        to.get(S::EventsCrowded)?.execute(params![tenant, row.event_type, KEPT_PER_TYPE_MAX as i64])?;
+    }
+    Ok(None)
+}
+
+/// Replaces what a subscriber wants and tells it about events that came before.
+pub(super) fn subscribe(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    subscriber: &Subscriber,
+    wants: &[SubscriptionRow],
+    (now, visible_at): (Time, Time),
+) -> rusqlite::Result<Option<Conflict>> {
+    unsubscribe(to, tenant, subscriber)?;
+    let (kind, owner, own_token) = named(subscriber);
+    for (position, want) in wants.iter().enumerate() {
+        let (path, value) = want.key.clone().unwrap_or_default();
+        let event_type = want.event_type.as_deref().unwrap_or("");
+        let position = position as i64;
+        to.get(S::Subscribe)?.execute(params![
+            tenant,
+            kind,
+            owner.as_bytes(),
+            int(own_token),
+            position,
+            event_type,
+            path,
+            value
+        ])?;
+    }
+    let Subscriber::Listen { instance, token } = *subscriber else { return Ok(None) };
+    for want in wants {
+        for (event, bytes) in kept(to, tenant, want.event_type.as_deref(), now)? {
+            let fits = want.key.as_ref().is_none_or(|(path, value)| {
+                let event = Data::parse(&bytes).unwrap_or_default();
+                correlation::look_up(path, &event).as_ref() == Some(value)
+            });
+            let teller = Teller { tenant, instance, token, event, at: now, direct: false };
+            if fits && note_told(to, &teller)? {
+                tell(to, &teller, visible_at)?;
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn unsubscribe(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    subscriber: &Subscriber,
+) -> rusqlite::Result<Option<Conflict>> {
+    let (kind, owner, token) = named(subscriber);
+    to.get(S::Unsubscribe)?.execute(params![tenant, kind, owner.as_bytes(), int(token)])?;
+    Ok(None)
+}
+
+fn named(subscriber: &Subscriber) -> (&'static str, Uuid, u64) {
+    match *subscriber {
+        Subscriber::Listen { instance, token } => ("listen", instance, token),
+        Subscriber::Schedule { id } => ("schedule", id, 0),
+    }
+}
+
+/// One wait that is told about one event.
+struct Teller<'a> {
+    tenant: &'a str,
+    instance: Uuid,
+    token: u64,
+    event: Uuid,
+    at: Time,
+    /// The wait was there when the event came.
+    direct: bool,
+}
+
+/// Records that the instance was told; `false` if it was before.
+fn note_told(to: &mut Prepared<'_>, teller: &Teller<'_>) -> rusqlite::Result<bool> {
+    let (scope, key) = (format!("event:{}", teller.instance.simple()), teller.event.simple().to_string());
+    let nothing: &[u8] = &[];
+    let values = params![teller.tenant, scope, key, teller.at.0, nothing, nothing];
+    Ok(to.get(S::ClaimKey)?.execute(values)? > 0)
+}
+
+/// Queues the signal; it names the event and does not carry it.
+fn tell(to: &mut Prepared<'_>, teller: &Teller<'_>, visible_at: Time) -> rusqlite::Result<usize> {
+    let digest = Sha256::new()
+        .chain_update(teller.instance.as_bytes())
+        .chain_update(teller.token.to_be_bytes())
+        .chain_update(teller.event.as_bytes())
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    let signal_id = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+    let payload = Data::map([
+        ("eventId".to_owned(), Data::text(teller.event.to_string())),
+        ("direct".to_owned(), Data::bool(teller.direct)),
+    ]);
+    let envelope = SignalEnvelope {
+        signal_id,
+        workflow_instance_id: teller.instance,
+        runtime_provider: RUNTIME_PROVIDER.to_owned(),
+        signal_type: SignalType::ExternalSignal,
+        expected_version: 0,
+        waiting_token: Some(teller.token.to_string()),
+        occurred_at_utc: teller.at.rfc3339(),
+        due_at_utc: None,
+        payload,
+        tenant_id: Some(teller.tenant.to_owned()),
+        trace_id: None,
+        correlation_id: None,
+    };
+    let envelope = serde_json::to_vec(&envelope).unwrap_or_default();
+    let nobody: Option<&[u8]> = None;
+    to.get(S::Signal)?.execute(params![
+        teller.tenant,
+        signal_id.as_bytes(),
+        teller.instance.as_bytes(),
+        "ExternalSignal",
+        visible_at.0,
+        visible_at.0,
+        0,
+        nobody,
+        envelope,
+    ])
+}
+
+/// The places in which waits for this type look for their value: one step along the index each.
+fn paths(to: &mut Prepared<'_>, tenant: &str, event_type: &str) -> rusqlite::Result<Vec<String>> {
+    let statement = to.get(S::NextPath)?;
+    let mut paths: Vec<String> = Vec::new();
+    for _ in 0..PATHS_MAX {
+        let last = paths.last().map(String::as_str);
+        let next: Option<String> =
+            statement.query_row(params![tenant, event_type, last], |row| row.get(0))?;
+        match next {
+            Some(next) => paths.push(next),
+            None => break,
+        }
+    }
+    Ok(paths)
+}
+
+fn wanting(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    event_type: &str,
+    path: &str,
+    value: &str,
+) -> rusqlite::Result<Vec<(Uuid, u64)>> {
+    let statement = to.get(S::Wanting)?;
+    let limit = TOLD_MAX as i64 + 1;
+    let rows = statement.query_map(params![tenant, event_type, path, value, limit], |row| {
+        Ok((id(row, 0)?, token(row, 1)?))
+    })?;
+    rows.collect()
+}
+
+fn kept(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    event_type: Option<&str>,
+    now: Time,
+) -> rusqlite::Result<Vec<(Uuid, Vec<u8>)>> {
+    let statement = to.get(if event_type.is_some() { S::KeptOfType } else { S::Kept })?;
+    let rows = statement
+        .query_map(params![tenant, event_type.unwrap_or(""), now.0, KEPT_PER_TYPE_MAX as i64], |row| {
+            Ok((id(row, 0)?, row.get(1)?))
+        })?;
+    rows.collect()
+}
+
+/// Ends the commit as one that the store refuses.
+fn too_many() -> rusqlite::Error {
+    let code = ffi::Error { code: ErrorCode::TooBig, extended_code: ffi::SQLITE_TOOBIG };
+    rusqlite::Error::SqliteFailure(code, Some(format!("more than {TOLD_MAX} waits want this event")))
+}
+
+fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+    let count = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    Ok(EventRow {
+        id: id(row, 0)?,
+        source: row.get(1)?,
+        event_id: row.get(2)?,
+        event_type: row.get(3)?,
+        received_at: time(row, 4)?,
+        visible_at: Time(0),
+        kept_until: optional_time(row, 5)?,
+        expires_at: time(row, 6)?,
+        told: count(7)?,
+        taken: count(8)?,
+        started: count(9)?,
+        event: row.get(10)?,
+    })
+}

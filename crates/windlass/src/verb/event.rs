@@ -1,0 +1,142 @@
+//! `windlass event`: events addressed to nobody.
+
+use super::{Context, ListArgs, list, read_json};
+use crate::{
+    client::{Ask, segment},
+    failure::Failure,
+    out::Format,
+    view::{self, Column, plain, time},
+};
+use clap::Subcommand;
+use machine::Time;
+use runtime::clock::{Clock, Dice, Entropy, SystemClock};
+use serde_json::{Value, json};
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Publish an event: listen steps that match are told, schedules with `on` start
+    #[command(after_long_help = "Examples:\n  \
+        windlass event publish com.example.order.paid --data '{\"order\": \"o-1\"}'\n  \
+        windlass event publish com.example.order.paid --id pay-77 --source https://shop.example/pay --data @paid.json\n  \
+        windlass event publish --file events.json          CloudEvents as JSON, one or an array\n\n\
+        Publishing again with the same source and id has no second effect.")]
+    Publish {
+        /// Type of the event
+        #[arg(value_name = "TYPE", required_unless_present = "file")]
+        event_type: Option<String>,
+        /// Data as JSON, @file or @- for stdin
+        #[arg(long, value_name = "JSON|@FILE", conflicts_with = "file")]
+        data: Option<String>,
+        /// A fresh one unless given
+        #[arg(long, conflicts_with = "file")]
+        id: Option<String>,
+        #[arg(long, default_value = "windlass/cli", conflicts_with = "file")]
+        source: String,
+        #[arg(long, conflicts_with = "file")]
+        subject: Option<String>,
+        /// Whole events from a file, - for stdin
+        #[arg(long, value_name = "FILE", conflicts_with = "event_type")]
+        file: Option<String>,
+    },
+    /// List events, newest first
+    #[command(after_long_help = "Examples:\n  windlass event list --type com.example.order.paid")]
+    List {
+        #[arg(long = "type", value_name = "TYPE")]
+        event_type: Option<String>,
+        #[arg(long)]
+        source: Option<String>,
+        #[command(flatten)]
+        page: ListArgs,
+    },
+    /// Show an event: what matched, or why nothing did
+    #[command(after_long_help = "Examples:\n  windlass event show evt_0192…")]
+    Show {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    plain("id", "id"),
+    plain("type", "type"),
+    plain("source", "source"),
+    plain("event id", "event_id"),
+    plain("told", "told"),
+    plain("taken", "taken"),
+    plain("started", "started"),
+    time("received", "received_at"),
+];
+
+const FIELDS: &[Column] = &[
+    plain("id", "id"),
+    plain("type", "type"),
+    plain("source", "source"),
+    plain("event id", "event_id"),
+    time("received", "received_at"),
+    plain("verdict", "verdict"),
+    time("kept until", "kept_until"),
+    plain("event", "event"),
+];
+
+const PUBLISHED: &[Column] =
+    &[plain("id", "id"), plain("published before", "replayed"), plain("started", "started")];
+
+pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
+    match verb {
+        Verb::Publish { event_type, data, id, source, subject, file } => {
+            let body = match (file, event_type) {
+                (Some(file), _) => read_json(&format!("@{file}"), "--file")?,
+                (None, event_type) => {
+                    let data = data.map(|data| read_json(&data, "--data")).transpose()?;
+                    let now = SystemClock.now();
+                    let id = id.unwrap_or_else(|| Dice::from_os().id(now).to_string());
+                    event(&id, &source, &event_type.unwrap_or_default(), subject, data, now)
+                }
+            };
+            publish(context, &body).await
+        }
+        Verb::List { event_type, source, page } => {
+            let ask = || {
+                Ask::get("/events").query_if("type", event_type.clone()).query_if("source", source.clone())
+            };
+            list(context, &page, COLUMNS, ask).await
+        }
+        Verb::Show { id } => {
+            let answer = context.client.ask(Ask::get(format!("/events/{}", segment(&id)))).await?;
+            view::object(&context.out, &answer.body, FIELDS)
+        }
+    }
+}
+
+fn event(
+    id: &str,
+    source: &str,
+    event_type: &str,
+    subject: Option<String>,
+    data: Option<Value>,
+    now: Time,
+) -> Value {
+    let mut event = json!({ "specversion": "1.0", "id": id, "source": source, "type": event_type, "time": now.rfc3339() });
+    if let Some(subject) = subject {
+        event["subject"] = subject.into();
+    }
+    if let Some(data) = data {
+        event["datacontenttype"] = "application/json".into();
+        event["data"] = data;
+    }
+    event
+}
+
+async fn publish(context: &Context, body: &Value) -> Result<(), Failure> {
+    let answer = context.client.ask(Ask::post("/events").json(body)).await?;
+    if context.out.format == Format::Json {
+        return context.out.data(&answer.body);
+    }
+    let page = view::Page::read(&answer.body)?;
+    match page.items.as_slice() {
+        [one] => view::object(&context.out, one.get().as_bytes(), PUBLISHED)?,
+        items => view::items(&context.out, items, PUBLISHED)?,
+    }
+    context.out.hint("what became of it: windlass event show ID");
+    Ok(())
+}
