@@ -1,6 +1,7 @@
 //! What can be told to an instance, and what a decision answers.
 
 use crate::{
+    child::{Outcome, Parent, Tally},
     data::Data,
     expr::Evaluation,
     fault::Fault,
@@ -21,6 +22,9 @@ pub enum Command {
         business: Option<BusinessReference>,
         #[serde(default)]
         trace: Trace,
+        /// Who starts it, if an instance does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Box<Parent>>,
     },
     /// A timer row came due.
     Timer {
@@ -60,6 +64,21 @@ pub enum Command {
         event: Data,
         token: u64,
     },
+    /// The child that a wait stands for is there.
+    ChildStarted {
+        token: u64,
+    },
+    ChildDone {
+        token: u64,
+        outcome: Outcome,
+    },
+    /// Children of a `map` step were started or have ended.
+    Items {
+        token: u64,
+        tally: Tally,
+    },
+    /// The parent no longer waits for this instance.
+    ParentClosed,
     Cancel,
     Pause,
     Resume,
@@ -76,6 +95,21 @@ pub enum Command {
     PutBack {
         token: u64,
     },
+}
+
+impl Command {
+    /// The wait that this is the answer to.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Command::Timer { token }
+            | Command::Continue { token }
+            | Command::CallDone { token, .. }
+            | Command::CallFailed { token, .. }
+            | Command::TaskDone { token, .. }
+            | Command::ChildDone { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// A call that was given up.
@@ -166,6 +200,18 @@ pub enum Effect {
     },
     /// The instance faulted because this call was given up.
     DeadLetter(GivenUp),
+    /// The instance ended, and another waits for that.
+    TellParent(Box<(Parent, Outcome)>),
+    /// The instance no longer waits for this child.
+    CloseChild {
+        child: Uuid,
+    },
+    /// A dataset of so many items, with those that are given.
+    Dataset {
+        id: Uuid,
+        count: u64,
+        items: Vec<Data>,
+    },
     /// Continue in a turn of its own.
     Continue {
         token: u64,
@@ -198,7 +244,7 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     pub token: u64,
-    /// Worker name, `http` or `openapi`.
+    /// Worker name, `http`, `openapi`, or one of the engine's own (see `child`).
     pub target: String,
     /// Stable per (tenant, instance, step, iteration).
     pub key: String,
@@ -296,6 +342,8 @@ pub enum SignalType {
     ExternalSignal,
     SubWorkflowCompleted,
     InternalContinue,
+    /// Of this engine's own: from a parent to its child.
+    ParentClosed,
 }
 
 /// The compact message of the signal and timer queues. Never holds a snapshot.

@@ -8,11 +8,14 @@ mod around;
 mod body;
 mod call;
 mod catch;
+mod child;
 mod emit;
+mod ending;
 mod eval;
 mod fail;
 mod flow;
 mod listen;
+mod map;
 mod order;
 mod request;
 #[cfg(test)]
@@ -26,7 +29,7 @@ use crate::{
     fault::{self, Fault},
     ir::StepId,
     program::Program,
-    state::{FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX},
+    state::{Body, FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX},
     time::Time,
 };
 use eval::Stop;
@@ -43,8 +46,9 @@ pub fn decide(
 ) -> Answer {
     let fresh = state.is_none();
     let state = match (state, command) {
-        (None, Command::Start { input, business, trace }) => {
-            State::new(input.clone(), business.clone(), trace.clone(), now)
+        (None, Command::Start { input, business, trace, parent }) => {
+            let state = State::new(input.clone(), business.clone(), trace.clone(), now);
+            State { parent: parent.clone(), ..state }
         }
         (None, _) | (Some(_), Command::Start { .. }) => return Answer::Nothing,
         (Some(state), _) => state.clone(),
@@ -75,6 +79,7 @@ pub fn decide(
         Ok(false) => Answer::Nothing,
         Ok(true) => {
             turn.forget_told();
+            turn.tell_parent();
             turn.assert_invariants();
             Answer::Decided(Box::new(Decision {
                 state: turn.state,
@@ -114,6 +119,7 @@ impl Turn<'_> {
     fn obey(&mut self, command: &Command) -> Ran<bool> {
         match (self.state.status, command) {
             (Status::Open | Status::Paused, Command::Cancel) => Ok(self.cancel()),
+            (Status::Open | Status::Paused, Command::ParentClosed) => Ok(self.parent_closed()),
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
             (Status::Faulted, Command::Retry) => self.retry_failed(),
@@ -137,17 +143,22 @@ impl Turn<'_> {
             Command::TaskDone { token, result } => {
                 Ok(self.leaf_done(*token, WaitKind::TaskCompletion, result))
             }
-            Command::CallFailed { token, fault, given_up } => match self.take_wait(*token, WaitKind::Call) {
+            Command::CallFailed { token, fault, given_up } => match self.take_called(*token) {
                 Some(wait) => {
                     self.fail(wait.branch, fault.clone())?;
                     // Nobody caught it: the call waits among the dead letters for somebody to run it again.
-                    if let (Status::Faulted, Some(call)) = (self.state.status, given_up) {
+                    // One of many items has its error among the results, and is started again with the others.
+                    let is_item = self.state.parent.as_ref().is_some_and(|parent| parent.item.is_some());
+                    if let (true, false, Some(call)) = (self.state.faults(), is_item, given_up) {
                         self.effects.push(Effect::DeadLetter(call.clone()));
                     }
                     Ok(true)
                 }
                 None => Ok(false),
             },
+            Command::ChildStarted { token } => Ok(self.child_started(*token)),
+            Command::ChildDone { token, outcome } => self.child_done(*token, outcome),
+            Command::Items { token, tally } => self.items(*token, tally),
             Command::Signal { id, event } => self.signal(*id, event),
             Command::Event { id, event, token } => self.told(*token, *id, event),
             _ => Ok(false),
@@ -209,6 +220,7 @@ impl Turn<'_> {
         match next {
             Next::Begin => self.begin_workflow(),
             Next::Enter { data } => self.enter(branch, data),
+            Next::Attempt if matches!(self.top(branch).body, Body::Map(_)) => self.map_again(branch),
             Next::Attempt => self.begin_attempt(branch),
             Next::Iterate { data } => self.iterate(branch, data),
             Next::Complete { output, then } => self.complete(branch, output, then),
@@ -268,7 +280,7 @@ impl Turn<'_> {
 
     fn add_wait_for(&mut self, branch: u32, frame: u64, kind: WaitKind, until: Option<Time>) -> u64 {
         let token = self.state.next_sequence();
-        self.state.waits.push(Wait { token, kind, branch, frame, until, expect: None });
+        self.state.waits.push(Wait { token, kind, branch, frame, until, expect: None, child: None });
         if let Some(due_at) = until.filter(|_| kind.has_timer()) {
             let signal_type = match kind {
                 WaitKind::Retry => SignalType::RetryDue,
@@ -277,6 +289,11 @@ impl Turn<'_> {
             self.effects.push(Effect::Timer { token, due_at, signal_type });
         }
         token
+    }
+
+    /// Takes the wait that a call stands for: the call itself, or the child it was to start.
+    fn take_called(&mut self, token: u64) -> Option<Wait> {
+        self.take_wait(token, WaitKind::Call).or_else(|| self.take_wait(token, WaitKind::Child))
     }
 
     fn take_wait(&mut self, token: u64, kind: WaitKind) -> Option<Wait> {
@@ -298,6 +315,8 @@ impl Turn<'_> {
             match (made, wait.kind) {
                 (Some(position), _) => drop(self.effects.remove(position)),
                 (None, WaitKind::Call) => self.effects.push(Effect::DropCall { token }),
+                (None, WaitKind::Child) => kept.extend(self.close_child(wait)),
+                (None, WaitKind::Map) => self.close_items(&wait),
                 (None, WaitKind::TaskCompletion) => self.effects.push(Effect::CancelTask { token }),
                 (None, kind) if kind.has_timer() => self.effects.push(Effect::DropTimer { token }),
                 (None, _) => {}
@@ -319,7 +338,7 @@ impl Turn<'_> {
             "an open instance stands at a wait"
         );
         debug_assert!(
-            !state.status.is_ended() || state.waits.is_empty(),
+            !state.status.is_ended() || (state.waits.is_empty() && state.ending.is_none()),
             "an ended instance waits for nothing"
         );
         debug_assert!(

@@ -80,6 +80,7 @@ pub enum Kind {
     DeadLetter,
     Event,
     Schedule,
+    Dataset,
     Node,
 }
 
@@ -92,6 +93,7 @@ impl Kind {
             Kind::DeadLetter => "dl",
             Kind::Event => "evt",
             Kind::Schedule => "sch",
+            Kind::Dataset => "ds",
             Kind::Node => "node",
         }
     }
@@ -142,4 +144,12 @@ pub fn started_by(cause: Uuid, at: Time) -> Uuid {
     let mut random = [0u8; 10];
     random.copy_from_slice(&digest[..10]);
     uuid::Builder::from_unix_timestamp_millis((at.0 / 1000).max(0) as u64, &random).into_uuid()
+}
+
+/// The id of the child for one item of a `map` step. Ids of one step follow each other, so that starting many
+/// children writes the store's pages in order.
+pub fn derive_item(instance: Uuid, token: u64, index: u32) -> Uuid {
+    let mut bytes = *derive(instance, token).as_bytes();
+    bytes[12..].copy_from_slice(&index.to_be_bytes());
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }

@@ -7,7 +7,7 @@
 mod event;
 mod schedule;
 
-use crate::{data::Data, time::Span};
+use crate::{child, data::Data, time::Span};
 pub use event::{Consume, Correlation, EventFilter, Foreach, Read, Strategy, Until};
 pub use schedule::{Missed, Schedule, When};
 use serde::{Deserialize, Serialize};
@@ -406,6 +406,22 @@ pub enum Call {
     },
     /// `signal-token:1.0.0@default`.
     SignalToken,
+    /// `run.workflow`.
+    Workflow {
+        workflow: child::Workflow,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Template>,
+        /// `await`.
+        wait: bool,
+    },
+    /// `child:1.0.0@default`.
+    Child {
+        with: Template,
+    },
+    /// `map:1.0.0@default`.
+    Map {
+        with: Template,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,12 +4,15 @@
 //! `subWorkflowFrames`, `continuationBuffer`) is a contract. An unknown higher schema version is refused.
 
 use crate::{
+    child::{self, Parent},
     command::{Command, Trace},
     data::Data,
     fault::Fault,
+    id,
     program::Program,
     state::{
-        Body, Branch, BusinessReference, Expectation, Listening, ROOT, State, Status, Wait, WaitKind, Wanted,
+        Body, Branch, BusinessReference, Ending, Expectation, Listening, ROOT, State, Status, Wait, WaitKind,
+        Wanted,
     },
     time::Time,
 };
@@ -50,6 +53,8 @@ struct Document<'a> {
 struct WorkflowState<'a> {
     #[serde(default, skip_serializing_if = "is_untraced")]
     trace: Cow<'a, Trace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<Cow<'a, Parent>>,
     started_at: Time,
     sequence: u64,
     input: Data,
@@ -60,6 +65,8 @@ struct WorkflowState<'a> {
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Cow<'a, Fault>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ending: Option<Cow<'a, Ending>>,
     #[serde(default, skip_serializing_if = "is_zero")]
     yields: u32,
 }
@@ -113,6 +120,7 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
         engine_schema_version: SCHEMA_VERSION,
         workflow_state: WorkflowState {
             trace: Cow::Borrowed(&state.trace),
+            parent: state.parent.as_deref().map(Cow::Borrowed),
             started_at: state.started_at,
             sequence: state.sequence,
             input: state.input.clone(),
@@ -122,12 +130,13 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
             output: state.output.clone(),
             error: state.error.as_ref().map(Cow::Borrowed),
             yields: state.yields,
+            ending: state.ending.as_deref().map(Cow::Borrowed),
         },
         business_reference: state.business.as_ref().map(Cow::Borrowed),
         status: state.status,
         waiting: waiting.clone(),
         resume: resume.clone(),
-        sub_workflow_frames: Vec::new(),
+        sub_workflow_frames: sub_workflow_frames(state),
         continuation_buffer: Cow::Borrowed(&state.buffer),
     };
     let json = serde_json::to_vec(&document).expect("a snapshot is plain JSON");
@@ -152,6 +161,7 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         status: document.status,
         business: document.business_reference.map(Cow::into_owned),
         trace: inner.trace.into_owned(),
+        parent: inner.parent.map(|parent| Box::new(parent.into_owned())),
         started_at: inner.started_at,
         sequence: inner.sequence,
         input: inner.input,
@@ -162,6 +172,7 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         output: inner.output,
         error: inner.error.map(Cow::into_owned),
         yields: inner.yields,
+        ending: inner.ending.map(|ending| Box::new(ending.into_owned())),
     };
     upcast(&mut state);
     check(program, &state)?;
@@ -220,6 +231,39 @@ fn between(state: &State, wait: &Wait) -> bool {
     wait.kind == WaitKind::Continue && state.branch(wait.branch).is_some()
 }
 
+/// What the instance knows of the children it waits for. The waits and frames are the truth; this shows them.
+fn sub_workflow_frames(state: &State) -> Vec<Data> {
+    let number = |n: u64| Data::int(i64::try_from(n).unwrap_or(i64::MAX));
+    let mut shown = Vec::new();
+    for wait in &state.waits {
+        let mut frame = vec![("waitingToken".to_owned(), Data::text(wait.token.to_string()))];
+        if let Some(child) = &wait.child {
+            frame.push(("instanceId".to_owned(), Data::text(id::show(id::Kind::Instance, child.instance))));
+            frame.push(("workflow".to_owned(), child::to_data(&child.workflow)));
+            frame.push(("onParentClose".to_owned(), child::to_data(&child.close)));
+            frame.push(("started".to_owned(), Data::bool(child.started)));
+        } else if wait.kind == WaitKind::Map
+            && let Some(Body::Map(map)) = state.branch(wait.branch).and_then(|b| Some(&b.frames.last()?.body))
+        {
+            frame.push(("workflow".to_owned(), child::to_data(&map.workflow)));
+            frame.push(("resultsRef".to_owned(), Data::text(id::show(id::Kind::Dataset, map.results))));
+            frame.push(("total".to_owned(), map.total.map(number).unwrap_or_default()));
+            for (name, value) in [
+                ("cursor", map.cursor),
+                ("running", map.running),
+                ("succeeded", map.succeeded),
+                ("failed", map.failed),
+            ] {
+                frame.push((name.to_owned(), number(value)));
+            }
+        } else {
+            continue;
+        }
+        shown.push(Data::map(frame));
+    }
+    shown
+}
+
 fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
     let entry_point_kind = match wait.kind {
         WaitKind::TaskCompletion => "TaskOnComplete",
@@ -228,6 +272,7 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
         WaitKind::Timeout | WaitKind::AttemptTimeout => "TimeoutDue",
         WaitKind::Call => "CallOnComplete",
         WaitKind::Event => "SignalReceived",
+        WaitKind::Child | WaitKind::Map => "SubWorkflowCompleted",
         WaitKind::Continue => "InternalContinue",
     };
     let branch = state.branch(wait.branch).or_else(|| state.branch(ROOT));
@@ -238,7 +283,7 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
         Body::Try(attempt) => Some(attempt.cursor.at),
         Body::Listen(listening) if listening.iterating => Some(listening.cursor.at),
         Body::Around(around) if around.inside => Some(around.cursor.at),
-        Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) => None,
+        Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) | Body::Map(_) => None,
     });
     Resume {
         entry_point_kind: entry_point_kind.to_owned(),

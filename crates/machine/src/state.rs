@@ -7,6 +7,7 @@
 mod listen;
 
 use crate::{
+    child::{Awaited, Map, Parent},
     command::{Command, Trace},
     data::Data,
     fault::Fault,
@@ -47,6 +48,8 @@ pub struct State {
     pub status: Status,
     pub business: Option<BusinessReference>,
     pub trace: Trace,
+    /// The instance that started this one.
+    pub parent: Option<Box<Parent>>,
     pub started_at: Time,
     /// The last number handed out; tokens and derived ids come from it.
     pub sequence: u64,
@@ -62,6 +65,32 @@ pub struct State {
     pub error: Option<Fault>,
     /// Turns in a row that ended only because they were long enough; nothing came from outside in between.
     pub yields: u32,
+    /// The instance is closing: what it will come to once its last waits have ended.
+    pub ending: Option<Box<Ending>>,
+}
+
+/// An end that is decided and not yet reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub status: Status,
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
+    pub output: Option<Data>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Fault>,
+}
+
+impl Ending {
+    pub fn completed(output: Data) -> Ending {
+        Ending { status: Status::Completed, output: Some(output), error: None }
+    }
+
+    pub fn faulted(error: Fault) -> Ending {
+        Ending { status: Status::Faulted, output: None, error: Some(error) }
+    }
+
+    pub fn cancelled() -> Ending {
+        Ending { status: Status::Cancelled, output: None, error: None }
+    }
 }
 
 /// The most unused signals an instance keeps; history tells of those beyond.
@@ -151,6 +180,8 @@ pub enum Body {
     Listen(Listening),
     /// Inside what extensions put around the step.
     Around(Around),
+    /// A `map` step.
+    Map(Box<Map>),
 }
 
 /// How far a step's extensions have come.
@@ -225,6 +256,9 @@ pub struct Wait {
     /// Only in snapshots from before listening was a [`Body`]: by filter and correlation, what is expected.
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub expect: Option<Data>,
+    /// For children: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<Awaited>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,6 +271,10 @@ pub enum WaitKind {
     Call,
     TaskCompletion,
     Event,
+    /// Another instance, started by this one.
+    Child,
+    /// The children of a `map` step.
+    Map,
     /// The turn used up its fuel; the rest follows in the next one.
     Continue,
 }
@@ -251,6 +289,8 @@ impl WaitKind {
             WaitKind::Call => "Call",
             WaitKind::TaskCompletion => "TaskCompletion",
             WaitKind::Event => "Event",
+            WaitKind::Child => "Child",
+            WaitKind::Map => "Map",
             WaitKind::Continue => "Continue",
         }
     }
@@ -273,6 +313,7 @@ impl State {
             status: Status::Open,
             business,
             trace,
+            parent: None,
             started_at: now,
             sequence: 0,
             input,
@@ -283,7 +324,14 @@ impl State {
             output: None,
             error: None,
             yields: 0,
+            ending: None,
         }
+    }
+
+    /// True if the instance has faulted, or will once it has closed.
+    pub fn faults(&self) -> bool {
+        self.status == Status::Faulted
+            || self.ending.as_ref().is_some_and(|ending| ending.status == Status::Faulted)
     }
 
     pub fn next_sequence(&mut self) -> u64 {
@@ -313,7 +361,11 @@ impl State {
             Status::Faulted => "faulted",
             Status::Cancelled => "cancelled",
             Status::Paused => "paused",
-            Status::Open if self.waits.iter().any(|wait| wait.kind == WaitKind::Call) => "running",
+            Status::Open
+                if self.waits.iter().any(|wait| matches!(wait.kind, WaitKind::Call | WaitKind::Map)) =>
+            {
+                "running"
+            }
             Status::Open => match self.shown_wait().map(|wait| wait.kind) {
                 None | Some(WaitKind::Call | WaitKind::Continue) => "running",
                 Some(_) => "waiting",

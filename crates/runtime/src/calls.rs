@@ -1,6 +1,7 @@
 //! The call pump: takes calls from their lanes and hands them to workers or endpoints.
 
 use crate::{
+    children,
     dead_letters::{self, Reason},
     egress::{self, Revealed},
     engine::Engine,
@@ -69,6 +70,9 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
             return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
         }
     };
+    if children::is_own(&row.target) {
+        return children::handle(engine, &tenant, &row, &call, hold).await;
+    }
     let span = tracing::info_span!(
         "call",
         %tenant,
@@ -146,7 +150,7 @@ fn work(tenant: &TenantId, row: &CallRow, command: Command, hold: Hold) -> Work 
 
 /// Puts the call back into the backlog for later. The row is the truth: if this commit fails, the re-scan or the
 /// next node finds the row as it was.
-async fn try_again(
+pub(crate) async fn try_again(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     row: &CallRow,

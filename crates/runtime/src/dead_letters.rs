@@ -110,6 +110,12 @@ pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, deta
 /// The instance is not there (yet). A signal is kept for it; timers and calls of nobody are dropped.
 pub(crate) async fn not_there(engine: &Arc<Engine>, work: &Work) {
     match &work.source {
+        // The parent or child it is for is gone for good: nobody signals one before it is there.
+        Source::Signal(row)
+            if matches!(row.signal_type.as_str(), "SubWorkflowCompleted" | "ParentClosed") =>
+        {
+            commit_patiently(engine, &work.tenant, work.guards.clone()).await;
+        }
         Source::Signal(_) => try_later(engine, work, "no such instance").await,
         Source::Direct => {}
         Source::Timer(_) | Source::Call(_) => {

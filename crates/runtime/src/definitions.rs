@@ -93,7 +93,11 @@ impl Definitions {
         })
     }
 
-    async fn newest(&self, tenant: &TenantId, wanted: &DefinitionRef) -> Result<Arc<Program>, Missing> {
+    pub(crate) async fn newest(
+        &self,
+        tenant: &TenantId,
+        wanted: &DefinitionRef,
+    ) -> Result<Arc<Program>, Missing> {
         let row = self.store.definition(tenant, &wanted.namespace, &wanted.name, None).await;
         let row = row.map_err(Missing::Store)?.ok_or(Missing::Unknown)?;
         self.exact(tenant, &row.namespace, &row.name, &row.version).await

@@ -133,12 +133,14 @@ async fn starts(
             continue;
         }
         let instance = id::started_by(derived(schedule.id, row), now);
-        let subject = Subject { tenant: tenant.clone(), instance, origin: None };
+        let subject = engine.subject(tenant, instance);
         let trace = Trace {
             traceparent: event.get("traceparent").and_then(|text| text.as_str().map(str::to_owned)),
+            tracestate: None,
             correlation_id: None,
         };
-        let command = Command::Start { input: Data::array([event.clone()]), business: None, trace };
+        let command =
+            Command::Start { input: Data::array([event.clone()]), business: None, trace, parent: None };
         match turn::decide_on(engine, &program, &subject, None, &command, now).await {
             Ok(Some(decision)) => started.push(Starting { subject, program, decision }),
             Ok(None) => {}
@@ -196,6 +198,7 @@ impl Publishing {
                 before: None,
                 decision: &start.decision,
                 signal: None,
+                moved: false,
                 now: self.now,
             };
             born.push(change.write(&mut writes).await.map_err(refusal::of_store)?);

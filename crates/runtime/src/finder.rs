@@ -4,19 +4,15 @@
 //! jittered re-scan catches whatever a lost wake left behind; everything it finds passes the same guards.
 
 use crate::{
-    calls,
-    dead_letters::{self, Reason},
+    calls, dead_letters,
+    delivery::deliver_signal,
     engine::Engine,
     events,
     lost::Suspects,
     slots,
     turn::{Source, Work},
 };
-use machine::{
-    Command, Data, TenantId, Time,
-    command::{SignalEnvelope, SignalType},
-    time::Span,
-};
+use machine::{Command, TenantId, Time, time::Span};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -26,10 +22,9 @@ use std::{
 };
 use store::{
     Write,
-    rows::{CallRow, Claimed, SignalRow, TimerRow},
+    rows::{CallRow, Claimed, TimerRow},
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use uuid::Uuid;
 
 /// How long the finder waits when there is work but no room for it.
 const NO_ROOM_WAIT: Span = Span::from_millis(20);
@@ -223,87 +218,4 @@ fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, permit: Optio
     };
     let work = Work { source: Source::Timer(Box::new(row)), ..work };
     slots::submit(engine, work);
-}
-
-/// Tells the instance what the signal's envelope says; an envelope nobody can read becomes a dead letter.
-pub(crate) async fn deliver_signal(
-    engine: &Arc<Engine>,
-    claimed: Claimed<SignalRow>,
-    permit: Option<OwnedSemaphorePermit>,
-) {
-    let Claimed { tenant, row } = claimed;
-    let hold = Some(engine.held.hold(&tenant, row.key()));
-    let mut also = vec![];
-    let command = match read_envelope(&row.envelope) {
-        Ok(Said::Command(command)) => Ok(command),
-        Ok(Said::Event { id, token, direct }) => match engine.store.event(&tenant, id).await {
-            Ok(Some(event)) => {
-                also.extend(direct.then_some(Write::EventTaken { id }));
-                Ok(Command::Event { id, event: Data::parse(&event.event).unwrap_or_default(), token })
-            }
-            // Its time was over long ago; a wait that does not exist wants nothing.
-            Ok(None) => Ok(Command::Event { id, event: Data::NULL, token: u64::MAX }),
-            Err(error) => {
-                engine.tasks.heed(&error);
-                let visible_at = engine.now().after(STORE_WAIT);
-                let write = Write::RetrySignal { id: row.id, visible_at, attempt: row.attempt };
-                dead_letters::commit_patiently(engine, &tenant, vec![write]).await;
-                engine.wake.at(visible_at);
-                return;
-            }
-        },
-        Err(detail) => Err(detail),
-    };
-    let work = Work {
-        guards: vec![Write::ConsumeSignal { id: row.id }],
-        also,
-        permit,
-        hold,
-        ..Work::new(tenant, row.instance, command.clone().unwrap_or(Command::Pause))
-    };
-    let work = Work { source: Source::Signal(Box::new(row)), ..work };
-    match command {
-        Ok(_) => slots::submit(engine, work),
-        Err(detail) => dead_letters::bury(engine, &work, Reason::Deserialization, &detail).await,
-    }
-}
-
-/// What a signal says.
-enum Said {
-    Command(Command),
-    /// An event may be wanted by the wait of that token.
-    Event {
-        id: Uuid,
-        token: u64,
-        /// The wait was there when the event came.
-        direct: bool,
-    },
-}
-
-fn read_envelope(bytes: &[u8]) -> Result<Said, String> {
-    let envelope: SignalEnvelope = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let token = || -> Result<u64, String> {
-        let text = envelope.waiting_token.as_deref().unwrap_or_default();
-        text.parse().map_err(|_| format!("waitingToken {text:?} is not a token"))
-    };
-    match envelope.signal_type {
-        SignalType::InternalContinue => Ok(Said::Command(Command::Continue { token: token()? })),
-        SignalType::TimerDue | SignalType::RetryDue => Ok(Said::Command(Command::Timer { token: token()? })),
-        SignalType::TaskCompleted => Ok(Said::Command(Command::TaskDone {
-            token: token()?,
-            result: envelope.payload.get("result").unwrap_or_default(),
-        })),
-        SignalType::ExternalSignal => match envelope.payload.get("eventId") {
-            Some(id) => Ok(Said::Event {
-                id: id.to_text().parse().map_err(|_| "eventId is not an id".to_owned())?,
-                token: token()?,
-                direct: envelope.payload.get("direct").is_some_and(|direct| direct.is_true()),
-            }),
-            None => {
-                let event = envelope.payload.get("event").ok_or("payload has no event")?;
-                Ok(Said::Command(Command::Signal { id: envelope.signal_id, event }))
-            }
-        },
-        SignalType::SubWorkflowCompleted => Err("no sub-workflow waits in this build".to_owned()),
-    }
 }

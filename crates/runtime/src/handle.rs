@@ -3,7 +3,9 @@
 use crate::{
     ScheduleOrder,
     api::*,
-    clocks, dead_letters, definitions,
+    clocks,
+    datasets::{self, Upload},
+    dead_letters, definitions,
     engine::Engine,
     events,
     hub::End,
@@ -368,6 +370,22 @@ impl Handle {
     pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
         tracing::info!(%tenant, dead_letter = %id, actor, "discard");
         dead_letters::discard(&self.engine, tenant, id).await
+    }
+
+    /// Takes a dataset in, item by item.
+    pub fn upload(&self, tenant: &TenantId) -> Upload {
+        Upload::new(self.engine.clone(), tenant)
+    }
+
+    /// The items `from..to` of a dataset that are there, by position. Of results, some may not be there yet.
+    pub async fn dataset_items(
+        &self,
+        tenant: &TenantId,
+        dataset: Uuid,
+        from: u64,
+        to: u64,
+    ) -> Answer<Vec<(u64, Data)>> {
+        datasets::items(self.store().as_ref(), tenant, dataset, from, to).await.map_err(refusal::of_store)
     }
 
     pub async fn create_tenant(&self, tenant: &TenantId, title: &str) -> Answer<()> {

@@ -2,19 +2,23 @@
 //!
 //! The way in: [`Node`] is one process start; [`Handle`] is what everybody else calls; [`api`] is what is asked and
 //! answered. Inside, every hop is pump → turn → decide → commit: `finder` and `calls` are the pumps, `turn` is
-//! load → decide → commit, `committer` folds commits into batches, `rows` turns a decision into rows.
+//! load → decide → commit, `children` and `fanout` start instances for instances, `committer` folds commits into batches, `rows` turns a decision into rows.
 //! This crate must never serve HTTP and never decide what a workflow does next: that is `machine`'s.
 
 pub mod api;
 mod calls;
+mod children;
 pub mod clock;
 mod clocks;
 mod committer;
+pub mod datasets;
 mod dead_letters;
 mod definitions;
+mod delivery;
 pub mod egress;
 pub mod engine;
 mod events;
+mod fanout;
 mod finder;
 pub mod handle;
 mod held;

@@ -1,6 +1,10 @@
 //! Turns a decision into rows, and hands rows born on this node to its pumps once they are durable.
 
-use crate::{dead_letters, engine::Engine, events, lanes::Reservation, lost, slots, turn};
+mod kin;
+
+pub(crate) use kin::parent_closed;
+
+use crate::{dead_letters, delivery, engine::Engine, events, lanes::Reservation, lost, slots, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -35,6 +39,8 @@ pub(crate) struct Born {
     pub(crate) state_json: Vec<u8>,
     calls: Vec<(CallRow, Reservation)>,
     continues: Vec<(SignalRow, OwnedSemaphorePermit)>,
+    /// For other instances.
+    signals: Vec<(SignalRow, OwnedSemaphorePermit)>,
     /// Tokens of calls that are no longer wanted.
     dropped: Vec<u64>,
     tasks: Vec<(Uuid, &'static str, i64)>,
@@ -106,6 +112,12 @@ impl Change<'_> {
                 let state = &self.decision.state;
                 writes.push(dead_letters::of_call(self.engine, call, instance, state, self.now));
             }
+            Effect::TellParent(told) => self.tell_parent(told, version, writes, born),
+            Effect::CloseChild { child } => {
+                let row = parent_closed(&self.subject.tenant, *child, self.now);
+                writes.push(self.signal(row, born));
+            }
+            Effect::Dataset { id, count, items } => self.dataset(*id, *count, items, writes),
             Effect::DropCall { token } => {
                 writes.push(Write::DropCall { instance, token: *token });
                 born.dropped.push(*token);
@@ -145,9 +157,7 @@ impl Change<'_> {
         })
     }
 
-    /// Born claimed if this node has room for one more turn.
     fn continuation(&self, envelope: &SignalEnvelope, born: &mut Born) -> Write {
-        let permit = self.engine.turns.clone().try_acquire_owned().ok();
         let row = SignalRow {
             id: envelope.signal_id,
             instance: self.subject.instance,
@@ -156,11 +166,22 @@ impl Change<'_> {
             created_at: self.now,
             visible_at: self.real(self.now),
             attempt: 0,
-            owner: permit.is_some().then_some(self.engine.node),
+            owner: None,
         };
-        match permit {
-            Some(permit) => born.continues.push((row.clone(), permit)),
-            None => born.backlog = true,
+        self.signal(row, born)
+    }
+
+    /// Born claimed if this node has room for one more turn.
+    fn signal(&self, mut row: SignalRow, born: &mut Born) -> Write {
+        match self.engine.turns.clone().try_acquire_owned() {
+            Ok(permit) => {
+                row.owner = Some(self.engine.node);
+                match row.instance == self.subject.instance {
+                    true => born.continues.push((row.clone(), permit)),
+                    false => born.signals.push((row.clone(), permit)),
+                }
+            }
+            Err(_) => born.backlog = true,
         }
         Write::Signal(row)
     }
@@ -325,6 +346,11 @@ impl Change<'_> {
             context: (!state.context.is_null()).then(|| state.context.to_bytes()),
             traceparent: state.trace.traceparent.clone(),
             correlation_id: state.trace.correlation_id.clone(),
+            parent: state.parent.as_ref().map(|parent| ParentRow {
+                instance: parent.instance,
+                token: parent.token,
+                item: parent.item.map(|item| item.index),
+            }),
             created_at: self.now,
             updated_at: self.now,
             ended_at: state.status.is_ended().then_some(self.now),
@@ -393,6 +419,11 @@ impl Born {
                 },
             );
         }
+        let signals = if engine.is_stopping() { vec![] } else { self.signals };
+        for (row, permit) in signals {
+            let (owned, claimed) = (engine.clone(), Claimed { tenant: tenant.clone(), row });
+            engine.tasks.spawn(async move { delivery::deliver_signal(&owned, claimed, Some(permit)).await });
+        }
         for (task, status, version) in self.tasks {
             engine.hub.changed(tenant, "task", task, status, version, now);
         }
@@ -414,7 +445,8 @@ impl Born {
     /// they become backlog. If it did not, this writes nothing.
     pub(crate) async fn put_back(self, engine: &Arc<Engine>, tenant: &TenantId) {
         let calls = self.calls.iter().map(|(row, _)| row.key());
-        let rows: Vec<QueueKey> = calls.chain(self.continues.iter().map(|(row, _)| row.key())).collect();
+        let signals = self.continues.iter().chain(&self.signals).map(|(row, _)| row.key());
+        let rows: Vec<QueueKey> = calls.chain(signals).collect();
         lost::release(engine, tenant, &rows).await;
         engine.wake.at(engine.now());
     }

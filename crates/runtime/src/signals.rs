@@ -2,8 +2,8 @@
 
 use crate::{
     api::{Refusal, Signal},
+    delivery,
     engine::Engine,
-    finder,
     patience::Patience,
     refusal, rows,
     starts::to_the_end,
@@ -178,7 +178,7 @@ async fn commit_signal(
     }
     match permit {
         Some(permit) => {
-            finder::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
+            delivery::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
         }
         None => engine.wake.at(row.visible_at),
     }

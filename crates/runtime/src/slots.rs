@@ -5,7 +5,7 @@
 //! Correctness never rests on this: every commit checks the stored version.
 
 use crate::{engine::Engine, turn};
-use machine::{Program, State, TenantId, id, state::WaitKind};
+use machine::{Command, Program, State, TenantId, id, state::WaitKind};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -120,7 +120,7 @@ async fn drive(engine: Arc<Engine>, key: Key, first: turn::Work, mut cached: Opt
         let mut shard = engine.slots.shard(&key).lock();
         let Entry::Occupied(mut slot) = shard.entry(key.clone()) else { return };
         match slot.get_mut().queue.pop_front() {
-            Some(next) => work = next,
+            Some(next) => work = fold(next, &mut slot.get_mut().queue),
             None => {
                 let keep = |cached: &Cached| will_be_back(&engine, &key, cached) && engine.slots.has_room();
                 match cached.filter(keep) {
@@ -133,12 +133,44 @@ async fn drive(engine: Arc<Engine>, key: Key, first: turn::Work, mut cached: Opt
     }
 }
 
+/// Ended children of one `map` step that are counted in one turn.
+const FOLD_MAX: usize = 512;
+
+/// Children that ended one after the other are counted together: one decision, one commit.
+fn fold(first: turn::Work, queue: &mut VecDeque<turn::Work>) -> turn::Work {
+    let step_of = |work: &turn::Work| match (&work.command, &work.source) {
+        (Command::Items { token, .. }, turn::Source::Signal(_)) => Some(*token),
+        _ => None,
+    };
+    let Some(token) = step_of(&first) else { return first };
+    let alike = queue.iter().take(FOLD_MAX - 1).take_while(|work| step_of(work) == Some(token)).count();
+    if alike == 0 {
+        return first;
+    }
+    let parts: Vec<turn::Work> = std::iter::once(first).chain(queue.drain(..alike)).collect();
+    let mut whole = machine::child::Tally::default();
+    for part in &parts {
+        if let Command::Items { tally, .. } = &part.command {
+            whole.add(tally);
+        }
+    }
+    let command = Command::Items { token, tally: whole };
+    turn::Work {
+        source: parts[0].source.clone(),
+        guards: parts.iter().flat_map(|part| part.guards.iter().cloned()).collect(),
+        ..turn::Work::new(parts[0].tenant.clone(), parts[0].instance, command)
+    }
+    .made_of(parts)
+}
+
 /// Only an instance that will be back in a moment is kept in memory: this node holds one of its calls, or what
 /// continues it.
 fn will_be_back(engine: &Engine, (tenant, instance): &Key, cached: &Cached) -> bool {
     let instance = *instance;
     cached.state.waits.iter().any(|wait| match wait.kind {
-        WaitKind::Call => engine.held.has(tenant, QueueKey::Call { instance, token: wait.token }),
+        WaitKind::Call | WaitKind::Child => {
+            engine.held.has(tenant, QueueKey::Call { instance, token: wait.token })
+        }
         WaitKind::Continue => {
             engine.held.has(tenant, QueueKey::Signal { id: id::derive(instance, wait.token) })
         }

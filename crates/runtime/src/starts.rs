@@ -74,6 +74,7 @@ async fn start_as(
             tracestate: start.tracestate,
             correlation_id: start.correlation_id,
         },
+        parent: None,
     };
     let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
     let decision =
@@ -114,7 +115,7 @@ pub(crate) async fn begin(
     let work = async move {
         let engine = &owned;
         let subject = Subject { tenant, instance: id, origin: None };
-        let command = Command::Start { input, business: None, trace: Trace::default() };
+        let command = Command::Start { input, business: None, trace: Trace::default(), parent: None };
         let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
         let decision =
             decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;

@@ -2,6 +2,7 @@
 
 use crate::{
     api::{InstanceResult, Refusal},
+    children::Offspring,
     dead_letters::{self, Reason},
     definitions::Missing,
     engine::Engine,
@@ -34,6 +35,10 @@ pub(crate) struct Work {
     pub(crate) guards: Vec<Write>,
     /// Written after it.
     pub(crate) also: Vec<Write>,
+    /// Instances that are created with it; their rows are in `also`.
+    pub(crate) offspring: Vec<Offspring>,
+    /// What this was folded from: if it fails as a whole, each is tried by itself.
+    pub(crate) parts: Vec<Work>,
     pub(crate) reply: Option<oneshot::Sender<Result<Turned, Refusal>>>,
     /// Held (never read) while the work is in flight, so that claims stay within their bound.
     #[allow(dead_code)]
@@ -57,12 +62,19 @@ impl Work {
             source: Source::Direct,
             guards: vec![],
             also: vec![],
+            offspring: vec![],
+            parts: vec![],
             reply: None,
             permit: None,
             hold: None,
             actor: None,
             expected: None,
         }
+    }
+
+    /// Remembers what this was folded from.
+    pub(crate) fn made_of(self, parts: Vec<Work>) -> Work {
+        Work { parts, ..self }
     }
 
     /// The id of the signal that says it, if a signal does.
@@ -113,13 +125,16 @@ enum Trouble {
     Store(store::Error),
 }
 
+/// The code of a refusal because an instance to be created is there already.
+pub(crate) const EXISTS: &str = "exists";
+
 /// Takes the turn and answers the state to keep for the next one.
 pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Cached>) -> Option<Cached> {
     let mut cached = cached;
     let mut patience = Patience::new();
     loop {
         // A panic must not leave the instance's line without its driver.
-        let attempted = AssertUnwindSafe(attempt(engine, &work, cached.take())).catch_unwind().await;
+        let attempted = AssertUnwindSafe(attempt(engine, &mut work, cached.take())).catch_unwind().await;
         match attempted.unwrap_or_else(|_| Err(Trouble::Poison("the turn panicked".to_owned()))) {
             Ok((turned, cached)) => {
                 if !turned.changed {
@@ -136,6 +151,15 @@ pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Ca
                     return None;
                 }
                 tokio::task::yield_now().await;
+            }
+            Err(Trouble::Gone | Trouble::Refused(_) | Trouble::Broken(..) | Trouble::Poison(_))
+                if !work.parts.is_empty() =>
+            {
+                let mut cached = None;
+                for part in std::mem::take(&mut work.parts) {
+                    cached = Box::pin(take(engine, part, cached)).await;
+                }
+                return cached;
             }
             Err(Trouble::Gone) => {
                 Metrics::add(&engine.metrics.stale);
@@ -196,7 +220,7 @@ async fn give_up(engine: &Arc<Engine>, mut work: Work, trouble: Trouble) {
 
 async fn attempt(
     engine: &Arc<Engine>,
-    work: &Work,
+    work: &mut Work,
     cached: Option<Cached>,
 ) -> Result<(Turned, Option<Cached>), Trouble> {
     let (current, remembered) = match cached {
@@ -248,6 +272,9 @@ async fn attempt(
         Ok(()) => {}
         Err(Trouble::Unsure) => {
             born.put_back(engine, &work.tenant).await;
+            for child in std::mem::take(&mut work.offspring) {
+                child.put_back(engine).await;
+            }
             return Err(Trouble::Lost);
         }
         Err(trouble) => return Err(trouble),
@@ -258,6 +285,9 @@ async fn attempt(
     after(engine, &subject, Some(&current.state), &state, version, now);
     let kept = Cached { version, state: Arc::new(state), program };
     born.dispatch(engine, &subject);
+    for child in std::mem::take(&mut work.offspring) {
+        child.dispatch(engine);
+    }
     Ok((turned, Some(kept)))
 }
 
@@ -396,7 +426,7 @@ async fn settle(
         Ok(Outcome::Conflict(Conflict::Version)) => Err(Trouble::Lost),
         Ok(Outcome::Conflict(Conflict::Gone)) => Err(Trouble::Gone),
         Ok(Outcome::Conflict(conflict)) => Err(Trouble::Refused(Refusal::Conflict {
-            code: "conflict",
+            code: if conflict == Conflict::Exists { EXISTS } else { "conflict" },
             detail: format!("{conflict:?}"),
             existing: None,
         })),

@@ -114,12 +114,12 @@ impl FromRequest<App> for Nothing {
 }
 
 /// The media type without parameters, lower case; empty if there is none.
-fn media_type(headers: &HeaderMap) -> String {
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-fn wrong_media_type(given: &str, wanted: &str) -> Problem {
+pub(crate) fn wrong_media_type(given: &str, wanted: &str) -> Problem {
     let given = if given.is_empty() { "none".into() } else { excerpt(given) };
     Problem::new(code::UNSUPPORTED_MEDIA_TYPE, format!("the content type is {given}; send {wanted}"))
 }
@@ -135,10 +135,16 @@ fn check_utf8(bytes: &[u8]) -> Result<(), Problem> {
     }
 }
 
-async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Bytes, Problem> {
-    if request.headers().get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(Problem::new(code::UNSUPPORTED_MEDIA_TYPE, "send the body without Content-Encoding"));
+/// Bodies come as they are.
+pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        true => Err(Problem::new(code::UNSUPPORTED_MEDIA_TYPE, "send the body without Content-Encoding")),
+        false => Ok(()),
     }
+}
+
+async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Bytes, Problem> {
+    refuse_encoding(request.headers())?;
     let too_large =
         || Problem::new(code::BODY_TOO_LARGE, format!("the body may have at most {bytes_max} bytes"));
     let headers = request.headers();

@@ -46,6 +46,8 @@ pub const REQUEST_TIMEOUT: Code = passing("request-timeout", 408, "The request t
 pub const BODY_TOO_LARGE: Code = code("body-too-large", 413, "The body is too large");
 pub const EVENT_TOO_LARGE: Code = code("event-too-large", 413, "The event is too large");
 pub const SIGNAL_TOO_LARGE: Code = code("signal-too-large", 413, "The signal is too large");
+pub const ITEM_TOO_LARGE: Code = code("item-too-large", 413, "An item is too large");
+pub const DATASET_TOO_LARGE: Code = code("dataset-too-large", 413, "The dataset has too many items");
 pub const URI_TOO_LONG: Code = code("uri-too-long", 414, "The address is too long");
 pub const UNSUPPORTED_MEDIA_TYPE: Code =
     code("unsupported-media-type", 415, "The content type is not supported");
@@ -123,6 +125,8 @@ pub const ALL: &[Code] = &[
     BODY_TOO_LARGE,
     EVENT_TOO_LARGE,
     SIGNAL_TOO_LARGE,
+    ITEM_TOO_LARGE,
+    DATASET_TOO_LARGE,
     URI_TOO_LONG,
     UNSUPPORTED_MEDIA_TYPE,
     HEADERS_TOO_LARGE,

@@ -39,6 +39,7 @@ const VIEWER_POLICY: &str =
     tags(
         (name = "definitions", description = "What can be started."),
         (name = "instances", description = "What was started."),
+        (name = "datasets", description = "Items of fan-outs, and their results."),
         (name = "tasks", description = "Work for people."),
         (name = "dead letters", description = "What could not be done."),
         (name = "events", description = "What happened, addressed to nobody."),

@@ -17,6 +17,7 @@ use axum::{
 };
 use machine::id::{self, Kind};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use store::views::{InstanceFilter, InstanceView};
 use utoipa::ToSchema;
 
@@ -49,9 +50,20 @@ pub(crate) struct Instance {
     waiting: Option<Waiting>,
     /// Raised by every change; also the ETag.
     version: i64,
+    /// The instance that started this one.
+    parent: Option<Parent>,
     created_at: String,
     updated_at: String,
     ended_at: Option<String>,
+}
+
+/// Who started an instance.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Parent {
+    id: String,
+    /// Which item of a `map` step it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<u32>,
 }
 
 /// What an instance waits for.
@@ -80,6 +92,8 @@ pub(crate) struct InstanceDetail {
     calls: Vec<OpenCall>,
     traceparent: Option<String>,
     correlation_id: Option<String>,
+    /// How many children it started, by status.
+    children: BTreeMap<String, u64>,
 }
 
 /// A step that was handed to a worker or endpoint and not answered yet.
@@ -110,7 +124,7 @@ fn open_call(row: store::rows::CallRow) -> OpenCall {
 const STATUSES: &[&str] =
     &["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled", "suspended"];
 const FILTERS: &[&str] =
-    &["status", "namespace", "name", "version", "key", "parts", "from", "to", "limit", "cursor"];
+    &["status", "namespace", "name", "version", "key", "parts", "parent", "from", "to", "limit", "cursor"];
 
 /// Lists instances, newest first.
 #[utoipa::path(
@@ -123,6 +137,7 @@ const FILTERS: &[&str] =
         ("key" = Option<String>, Query, description = "business key"),
         ("parts" = Option<String>, Query,
             description = "parts of the business key as name:value, comma-separated; all must be equal"),
+        ("parent" = Option<String>, Query, description = "id of the instance that started them"),
         ("from" = Option<String>, Query, description = "created at or after this time"),
         ("to" = Option<String>, Query, description = "created before this time"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
@@ -147,6 +162,7 @@ pub(crate) async fn list(
         version: parameters.owned("version"),
         business_key: parameters.owned("key"),
         business_parts: parts(&parameters)?,
+        parent: parameters.id("parent", Kind::Instance)?,
         created_from: parameters.time("from")?,
         created_to: parameters.time("to")?,
     };
@@ -232,6 +248,7 @@ pub(crate) async fn read(
     const CALLS_MAX: usize = 20;
     let view = find(&app, &caller, &text).await?;
     let calls = app.store().calls(&caller.tenant, view.row.id, CALLS_MAX).await?;
+    let children = app.store().children(&caller.tenant, view.row.id).await?;
     let body = InstanceDetail {
         calls: calls.into_iter().map(open_call).collect(),
         instance: instance_of(&view),
@@ -242,6 +259,7 @@ pub(crate) async fn read(
         pointer: view.resume_pointer_json.as_deref().map(Stored::of),
         traceparent: view.row.traceparent,
         correlation_id: view.row.correlation_id,
+        children: children.into_iter().collect(),
     };
     Ok(crate::etag::answer(&headers, view.state_version, Json(body)))
 }
@@ -284,6 +302,9 @@ fn instance_of(view: &InstanceView) -> Instance {
         parts: row.business_parts.as_deref().map(Stored::of),
         waiting,
         version: view.state_version,
+        parent: row
+            .parent
+            .map(|parent| Parent { id: id::show(Kind::Instance, parent.instance), item: parent.item }),
         created_at: wire::time(row.created_at),
         updated_at: wire::time(row.updated_at),
         ended_at: wire::time_if(row.ended_at),

@@ -17,6 +17,7 @@ mod auth;
 mod body;
 mod bulk;
 mod clock;
+mod datasets;
 mod dead_letters;
 mod definitions;
 mod docs;

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, dead_letters, definitions, docs, events, frame, health, history, instances,
-    keys, me, metrics,
+    auth, bulk, clock, code, datasets, dead_letters, definitions, docs, events, frame, health, history,
+    instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -97,6 +97,9 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(orders::pause))
         .routes(routes!(orders::resume))
         .routes(routes!(orders::retry))
+        .routes(routes!(datasets::create))
+        .routes(routes!(datasets::read))
+        .routes(routes!(datasets::items))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::read))
         .routes(routes!(tasks::claim))

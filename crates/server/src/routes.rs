@@ -63,6 +63,9 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/instances/{id}/migrate", Needs(InstancesOrder)),
     // The token is the key.
     post("/api/v1/signals/{token}", Public),
+    post("/api/v1/datasets", Needs(InstancesStart)),
+    get("/api/v1/datasets/{id}", Needs(InstancesRead)),
+    get("/api/v1/datasets/{id}/items", Needs(InstancesRead)),
     get("/api/v1/tasks", Needs(TasksRead)),
     get("/api/v1/tasks/{id}", Needs(TasksRead)),
     post("/api/v1/tasks/{id}/claim", Needs(TasksAct)),

@@ -248,6 +248,7 @@ fn instance(id: Uuid) -> InstanceRow {
         context: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         correlation_id: None,
+        parent: None,
         created_at: NOW,
         updated_at: NOW,
         ended_at: None,

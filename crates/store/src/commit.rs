@@ -1,6 +1,6 @@
 //! What one commit holds and how it may end.
 
-use crate::rows::*;
+use crate::{datasets::*, rows::*};
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
 
@@ -128,6 +128,10 @@ pub enum Write {
     TaskEvent(TaskEventRow),
     Outbox(OutboxRow),
     DeadLetter(Box<DeadLetterRow>),
+    /// Inserts a dataset; one with the same id already there is left as it is.
+    Dataset(DatasetRow),
+    /// Inserts items, or replaces those of the same position and round.
+    Items(ItemsRow),
     CreateKey(KeyRow),
     RevokeKey {
         id: String,
@@ -229,6 +233,7 @@ impl Write {
             Write::CreateDefinition(row) => (1, row.source.len() + row.ir.len()),
             Write::MoveInstance { .. } => (2, 0),
             Write::PutSecret { row, .. } => (1, row.sealed.len()),
+            Write::Items(row) => (1, row.items.len()),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
             Write::Publish(row) => (1, row.event.len()),
             Write::Subscribe { wants, .. } => (wants.len() as u64, 0),

@@ -5,6 +5,7 @@
 //! Nothing here decides: no state transition happens in SQL, only guarded writes.
 
 pub mod commit;
+pub mod datasets;
 pub mod rows;
 pub mod sqlite;
 pub mod views;

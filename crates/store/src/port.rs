@@ -15,7 +15,7 @@
 //! - **No tenant, no row.** Every read names a tenant, except claims, which return the tenant with the row, and
 //!   [`Store::key_by_id`], which finds out whose key it is.
 
-use crate::{commit::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
@@ -98,6 +98,13 @@ pub trait Store: Send + Sync + 'static {
     async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>>;
     async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>>;
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>>;
+
+    /// A dataset that is complete.
+    async fn dataset(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DatasetRow>>;
+    /// Every row that holds any of the items `from..to`, by position and round.
+    async fn dataset_items(&self, tenant: &TenantId, id: Uuid, from: u64, to: u64) -> Result<Vec<ItemsRow>>;
+    /// How many children the instance has, by status.
+    async fn children(&self, tenant: &TenantId, parent: Uuid) -> Result<Vec<(String, u64)>>;
 
     // ---- lists, newest first ----
     async fn instances(

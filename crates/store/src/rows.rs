@@ -27,9 +27,20 @@ pub struct InstanceRow {
     pub context: Option<Vec<u8>>,
     pub traceparent: Option<String>,
     pub correlation_id: Option<String>,
+    /// The instance that started this one.
+    pub parent: Option<ParentRow>,
     pub created_at: Time,
     pub updated_at: Time,
     pub ended_at: Option<Time>,
+}
+
+/// Which wait of which instance started a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParentRow {
+    pub instance: Uuid,
+    pub token: u64,
+    /// Position among the items of a `map` step.
+    pub item: Option<u32>,
 }
 
 /// A change of the projection. `None` leaves a column as it is.
@@ -122,7 +133,7 @@ pub struct TimerRow {
 pub struct CallRow {
     pub instance: Uuid,
     pub token: u64,
-    /// Worker name, or `http`.
+    /// Worker name, `http`, or one of the engine's own.
     pub target: String,
     /// JSON of the call: key, step, input.
     pub envelope: Vec<u8>,

@@ -8,6 +8,7 @@
 mod apply;
 mod claim;
 mod core;
+mod dataset;
 mod error;
 mod event;
 mod host;

@@ -32,6 +32,8 @@ pub struct InstanceFilter {
     pub business_key: Option<String>,
     /// Parts of the business key, all of which must be equal.
     pub business_parts: Vec<(String, String)>,
+    /// The instance that started them.
+    pub parent: Option<Uuid>,
     pub created_from: Option<Time>,
     /// Exclusive.
     pub created_to: Option<Time>,

@@ -7,6 +7,7 @@ mod report;
 mod setup;
 mod w1;
 mod w3;
+mod w4;
 
 use crate::out::Out;
 use anyhow::Result;
@@ -20,14 +21,16 @@ pub(crate) enum Workload {
     W1,
     /// The same workflow alone: time from start to end.
     W3,
-    /// Both, one after the other.
+    /// Fan-out over 1,000, 10,000 and 100,000 items: microseconds per item, which must not grow.
+    W4,
+    /// W1 and W3, one after the other.
     All,
 }
 
 /// Measures throughput and latency on the embedded store.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w3"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -47,6 +50,12 @@ pub(crate) struct Args {
     /// Fill the store with this many instances that wait on a timer first.
     #[arg(long, default_value_t = 0, value_name = "INSTANCES")]
     pub(crate) stored: u64,
+    /// w4: how many items, one fan-out after the other.
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000", value_name = "COUNTS")]
+    pub(crate) items: Vec<u64>,
+    /// w4: what each child does: one step in process, one durable call, or one step that faults.
+    #[arg(long, value_enum, default_value = "pure")]
+    pub(crate) child: w4::Child,
     /// Folder for the database; decides which disk is measured. A temporary one by default.
     #[arg(long)]
     pub(crate) data: Option<PathBuf>,
@@ -56,6 +65,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
     anyhow::ensure!(args.store == "sqlite", "store {:?} is not supported; use sqlite", args.store);
     let bench = setup::Bench::new(&args).await?;
+    if args.workload == Workload::W4 {
+        let report = w4::measure(&bench, &args).await;
+        bench.stop().await;
+        return w4::print(&report?, out);
+    }
     let mut reports = Vec::new();
     if args.workload != Workload::W3 {
         reports.push(w1::measure(&bench, &args).await?);

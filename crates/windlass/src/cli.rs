@@ -6,7 +6,7 @@ use crate::{
     out::{Format, Out},
     profile::Given,
     serve, up,
-    verb::{api, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
+    verb::{api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -86,6 +86,9 @@ pub(crate) enum Command {
     /// Schedules: list, show, slots, next, pause, resume, trigger
     #[command(subcommand, alias = "schedules")]
     Schedule(schedule::Verb),
+    /// Datasets: items for fan-outs and their results: upload, show, items
+    #[command(subcommand, alias = "datasets")]
+    Dataset(dataset::Verb),
     /// Dead letters: list, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),

@@ -92,6 +92,12 @@ impl Ask {
         self
     }
 
+    /// Allows the answer to take this much longer.
+    pub(crate) fn patience(mut self, longer: Duration) -> Ask {
+        self.wait = longer;
+        self
+    }
+
     /// Has the server hold the request for up to `wait`.
     pub(crate) fn wait(mut self, wait: Duration) -> Ask {
         self.wait = wait;

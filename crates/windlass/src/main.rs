@@ -64,6 +64,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::schedule::run(verb, &context).await)
         }
         Command::Dev(verb) => ask(cli.global, out, async |context| verb::dev::run(verb, &context).await),
+        Command::Dataset(verb) => {
+            ask(cli.global, out, async |context| verb::dataset::run(verb, &context).await)
+        }
         Command::Dlq(verb) => ask(cli.global, out, async |context| verb::dlq::run(verb, &context).await),
         Command::Tenant(verb) => {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)

@@ -11,6 +11,7 @@ use crate::{
 use std::{io::Read, time::Duration};
 
 pub(crate) mod api;
+pub(crate) mod dataset;
 pub(crate) mod def;
 pub(crate) mod dev;
 pub(crate) mod dlq;

@@ -2,9 +2,11 @@
 
 use super::{
     Turn,
+    child::Wanted,
     eval::{Stop, affordable},
 };
 use crate::{
+    child::{Close, Until},
     command::{Call, Effect, Task},
     data::Data,
     fault::{Fault, Kind},
@@ -30,6 +32,30 @@ impl Turn<'_> {
             ir::Call::HumanTask { with } => {
                 let with = self.template(branch, with, input)?;
                 return self.ask_person(branch, step, &with);
+            }
+            ir::Call::Workflow { workflow, input: given, wait } => {
+                let given = match given {
+                    Some(given) => self.template(branch, given, input)?,
+                    None => Data::object(),
+                };
+                let until = if *wait { Until::Ended } else { Until::Started };
+                let wanted = Wanted {
+                    workflow: workflow.clone(),
+                    input: given,
+                    key: None,
+                    close: Close::default(),
+                    until,
+                };
+                return self.start_child(branch, step, wanted);
+            }
+            ir::Call::Child { with } => {
+                let with = self.template(branch, with, input)?;
+                let wanted = self.wanted_child(&with)?;
+                return self.start_child(branch, step, wanted);
+            }
+            ir::Call::Map { with } => {
+                let with = self.template(branch, with, input)?;
+                return self.begin_map(branch, &with);
             }
             ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
             ir::Call::SignalToken => return self.signal_token(branch, step),
@@ -59,7 +85,7 @@ impl Turn<'_> {
     }
 
     /// One key per (tenant, instance, step, iteration): the same on every attempt, retry and replay.
-    fn effect_key(&self, branch: u32, step: &Step) -> String {
+    pub(super) fn effect_key(&self, branch: u32, step: &Step) -> String {
         let mut hash = Sha256::new();
         hash.update(self.subject.tenant.as_str());
         hash.update(self.subject.instance.as_bytes());
@@ -79,6 +105,7 @@ impl Turn<'_> {
                         (around.at * 2 + u32::from(around.done.is_some()), around.cursor.jumps)
                     }
                     Body::Leaf | Body::Fork { .. } => (0, 0),
+                    Body::Map(map) => (map.cursor as u32, map.rounds.len() as u32),
                 };
                 hash.update(index.to_be_bytes());
                 hash.update(jumps.to_be_bytes());

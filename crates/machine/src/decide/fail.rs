@@ -1,11 +1,11 @@
 //! Faults: looking outwards for a catch, joining forks, and faulting the instance when nobody catches.
 
-use super::{Ran, Turn, eval::Stop};
+use super::{Ran, Turn, ending::fault_detail, eval::Stop};
 use crate::{
     data::Data,
     fault::{Fault, Kind},
     ir,
-    state::{Body, Joined, Next, Status, Wait, WaitKind},
+    state::{Body, Ending, Joined, Next, Wait, WaitKind},
 };
 
 /// What ends before the fault goes outwards.
@@ -65,7 +65,7 @@ impl Turn<'_> {
         if fault.instance.is_none() {
             fault.instance = at.map(|id| self.program.step(id).reference.clone());
         }
-        self.note("step.faulted", at, Some(Data::map([("error".to_owned(), fault.to_data())])));
+        self.note("step.faulted", at, Some(fault_detail(&fault)));
         self.tell_step("faulted", at, &[("error", fault.to_data())]);
         let before = (self.state.clone(), self.effects.len(), self.todo.clone());
         match self.unwind(branch, cut, fault)? {
@@ -205,14 +205,7 @@ impl Turn<'_> {
                 branch.next = Some(next);
             }
         }
-        let branches = std::mem::take(&mut self.state.branches);
-        let buffer = std::mem::take(&mut self.state.buffer);
-        self.end(Status::Faulted);
-        self.state.branches = branches;
-        self.state.buffer = buffer;
-        self.note("workflow.faulted", None, Some(Data::map([("error".to_owned(), fault.to_data())])));
-        self.tell_workflow("faulted", &[("error", fault.to_data())]);
-        self.state.error = Some(fault);
+        self.end(Ending::faulted(fault));
     }
 }
 

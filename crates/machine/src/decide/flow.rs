@@ -5,11 +5,10 @@ use super::{
     eval::{Stop, affordable},
 };
 use crate::{
-    command::Effect,
     data::Data,
     ir::{Kind, SchemaId, StepId, Then},
     schema,
-    state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, Status, WaitKind},
+    state::{Body, Branch, Cursor, Ending, Frame, Next, Phase, ROOT, WaitKind},
 };
 
 impl Turn<'_> {
@@ -214,7 +213,7 @@ impl Turn<'_> {
             Body::Try(attempt) => attempt.cursor.at,
             Body::Listen(listening) if listening.iterating => listening.cursor.at,
             Body::Around(around) if around.inside => around.cursor.at,
-            Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) => return None,
+            Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) | Body::Map(_) => return None,
         };
         self.list(branch).get(at as usize).copied()
     }
@@ -281,21 +280,8 @@ impl Turn<'_> {
         };
         affordable(&output)?;
         self.fits(program.ir.output_schema, "the workflow's output", &output)?;
-        self.end(Status::Completed);
-        self.note("workflow.completed", None, None);
-        self.tell_workflow("completed", &[("output", output.clone())]);
-        self.state.output = Some(output);
+        self.end(Ending::completed(output));
         Ok(())
-    }
-
-    /// Puts the instance to rest: nothing waits, nothing is left to do.
-    pub(super) fn end(&mut self, status: Status) {
-        self.drop_waits(|_| true);
-        self.effects.retain(|effect| !matches!(effect, Effect::Continue { .. }));
-        self.todo.clear();
-        self.state.branches.clear();
-        self.state.buffer.clear();
-        self.state.status = status;
     }
 }
 
@@ -305,6 +291,8 @@ fn cursor_mut(body: &mut Body) -> &mut Cursor {
         Body::Try(attempt) => &mut attempt.cursor,
         Body::Listen(listening) => &mut listening.cursor,
         Body::Around(around) => &mut around.cursor,
-        Body::Leaf | Body::Fork { .. } => unreachable!("only frames with lists hold a child step"),
+        Body::Leaf | Body::Fork { .. } | Body::Map(_) => {
+            unreachable!("only frames with lists hold a child step")
+        }
     }
 }

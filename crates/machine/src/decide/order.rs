@@ -1,7 +1,8 @@
-//! What operators order: cancel, pause, resume, retry.
+//! What operators order: pause, resume, retry. Cancelling is an `ending`.
 
 use super::{Ran, Turn, eval::Stop};
 use crate::{
+    child::Tally,
     command::Command,
     data::Data,
     ir::Kind,
@@ -9,14 +10,6 @@ use crate::{
 };
 
 impl Turn<'_> {
-    pub(super) fn cancel(&mut self) -> bool {
-        self.tell_all_steps("cancelled");
-        self.end(Status::Cancelled);
-        self.note("workflow.cancelled", None, None);
-        self.tell_workflow("cancelled", &[]);
-        true
-    }
-
     pub(super) fn pause(&mut self) -> bool {
         self.state.status = Status::Paused;
         self.note("workflow.paused", None, None);
@@ -43,10 +36,25 @@ impl Turn<'_> {
                 | Command::CallDone { .. }
                 | Command::CallFailed { .. }
                 | Command::TaskDone { .. }
+                | Command::ChildStarted { .. }
+                | Command::ChildDone { .. }
+                | Command::Items { .. }
                 | Command::Signal { .. }
                 | Command::Event { .. }
         );
-        if !answers_wait || self.state.buffer.contains(command) {
+        // A child is started with the command that says so: only if it is still waited for.
+        let needs_wait = match command {
+            Command::ChildStarted { token } | Command::ChildDone { token, .. } => Some(*token),
+            Command::Items { token, .. } => Some(*token),
+            _ => None,
+        };
+        if !answers_wait || needs_wait.is_some_and(|token| !self.waits_for(token)) {
+            return false;
+        }
+        if let Command::Items { token, tally } = command {
+            return self.park_items(*token, tally);
+        }
+        if self.state.buffer.contains(command) {
             return false;
         }
         match command {
@@ -58,6 +66,24 @@ impl Turn<'_> {
                 true
             }
         }
+    }
+
+    fn waits_for(&self, token: u64) -> bool {
+        self.state.waits.iter().any(|wait| wait.token == token)
+    }
+
+    /// Children that end while paused are counted together: there may be many.
+    fn park_items(&mut self, token: u64, tally: &Tally) -> bool {
+        let parked = self.state.buffer.iter_mut().find_map(|parked| match parked {
+            Command::Items { token: of, tally } if *of == token => Some(tally),
+            _ => None,
+        });
+        match parked {
+            Some(parked) => parked.add(tally),
+            None => self.state.buffer.push(Command::Items { token, tally: tally.clone() }),
+        }
+        self.note("command.parked", None, None);
+        true
     }
 
     pub(super) fn resume(&mut self) -> Ran<bool> {
@@ -106,6 +132,7 @@ impl Turn<'_> {
         }
         match &branch.frames.last()?.body {
             Body::Leaf => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
+            Body::Map(_) => Some(Next::Attempt),
             Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt),
             Body::Listen(listening) if !listening.iterating => Some(Next::Iterate { data: Data::NULL }),
             _ => None,

@@ -1,11 +1,13 @@
 //! Specifications of the state machine, as documents with what must come of them.
 
+mod children;
 mod events;
 mod extensions;
 mod faults;
 mod flow;
 mod listen;
 mod manual;
+mod maps;
 mod orders;
 mod reach;
 mod retries;
@@ -16,6 +18,7 @@ mod waits;
 
 use crate::{
     Answer, Command, Data, Decision, Effect, Program, State, Subject, TenantId, Time,
+    child::Outcome,
     command::Trace,
     decide::decide,
     fault::Fault,
@@ -37,6 +40,13 @@ pub(crate) struct Bench {
     pub(crate) tasks: Vec<crate::command::Task>,
     pub(crate) emitted: Vec<Data>,
     pub(crate) continues: Vec<u64>,
+    /// Tokens of calls that became dead letters.
+    pub(crate) given_up: Vec<u64>,
+    /// What the parent was told.
+    pub(crate) told: Vec<Outcome>,
+    pub(crate) closed: Vec<Uuid>,
+    /// (count, items written) of every dataset.
+    pub(crate) datasets: Vec<(u64, usize)>,
 }
 
 pub(crate) fn data(json: &str) -> Data {
@@ -68,6 +78,10 @@ pub(crate) fn bench(body: &str) -> Bench {
         tasks: vec![],
         emitted: vec![],
         continues: vec![],
+        given_up: vec![],
+        told: vec![],
+        closed: vec![],
+        datasets: vec![],
     }
 }
 
@@ -109,7 +123,10 @@ impl Bench {
                 Effect::Timer { token, due_at, .. } => self.timers.push((token, due_at)),
                 Effect::Task(task) => self.tasks.push(*task),
                 Effect::Emit { event, .. } => self.emitted.push(event),
-                Effect::DeadLetter(_) => {}
+                Effect::DeadLetter(call) => self.given_up.push(call.token),
+                Effect::TellParent(told) => self.told.push(told.1),
+                Effect::CloseChild { child } => self.closed.push(child),
+                Effect::Dataset { count, items, .. } => self.datasets.push((count, items.len())),
                 Effect::Continue { token } => self.continues.push(token),
                 Effect::DropCall { token } => self.calls.retain(|call| call.token != token),
                 Effect::DropTimer { token } => self.timers.retain(|timer| timer.0 != token),
@@ -124,7 +141,8 @@ impl Bench {
     }
 
     pub(crate) fn start(mut self, input: &str) -> Bench {
-        let command = Command::Start { input: data(input), business: None, trace: Trace::default() };
+        let command =
+            Command::Start { input: data(input), business: None, trace: Trace::default(), parent: None };
         assert!(self.tell(command));
         self
     }

@@ -6,6 +6,7 @@
 
 mod authentication;
 mod call;
+mod child;
 mod event;
 mod expression;
 mod extension;

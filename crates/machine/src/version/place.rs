@@ -263,6 +263,6 @@ fn cursor(body: &mut Body) -> Option<&mut Cursor> {
         },
         Body::Listen(listening) => listening.iterating.then_some(&mut listening.cursor),
         Body::Around(around) => around.inside.then_some(&mut around.cursor),
-        Body::Leaf | Body::Fork { .. } => None,
+        Body::Leaf | Body::Fork { .. } | Body::Map(_) => None,
     }
 }

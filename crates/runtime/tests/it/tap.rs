@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{Commit, Error, Outcome, Result, Store, rows::*, views::*};
+use store::{Commit, Error, Outcome, Result, Store, datasets::*, rows::*, views::*};
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -202,6 +202,15 @@ impl Store for Tap {
     }
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
         pass!(self.key_by_id(key_id))
+    }
+    async fn dataset(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DatasetRow>> {
+        pass!(self.dataset(tenant, id))
+    }
+    async fn dataset_items(&self, tenant: &TenantId, id: Uuid, from: u64, to: u64) -> Result<Vec<ItemsRow>> {
+        pass!(self.dataset_items(tenant, id, from, to))
+    }
+    async fn children(&self, tenant: &TenantId, parent: Uuid) -> Result<Vec<(String, u64)>> {
+        pass!(self.children(tenant, parent))
     }
     async fn instances(
         &self,

@@ -35,6 +35,10 @@ pub(crate) enum Mutant {
     SplitSlot,
     /// An event that nothing takes is not kept.
     NoMailbox,
+    /// A child's word to its parent is written after the commit of its end instead of with it.
+    TellLater,
+    /// A child is created in a commit before the one that takes its call and tells the parent.
+    StartFirst,
 }
 
 pub(crate) const MUTANTS: [Mutant; 11] = [
@@ -49,6 +53,8 @@ pub(crate) const MUTANTS: [Mutant; 11] = [
     Mutant::NewKeyOnUnknown,
     Mutant::SplitSlot,
     Mutant::NoMailbox,
+    Mutant::TellLater,
+    Mutant::StartFirst,
 ];
 
 /// Probabilities in thousandths per opportunity.

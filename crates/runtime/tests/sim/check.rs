@@ -7,6 +7,7 @@ mod beat;
 mod effects;
 mod expect;
 mod flow;
+mod kin;
 mod tasks;
 
 use super::{
@@ -69,8 +70,10 @@ pub(crate) async fn everything(world: &World) -> Failures {
     let all = store.instances(tenant, &InstanceFilter::default(), &page).await.expect("answers");
     let people = store.tasks(tenant, &TaskFilter::default(), &page).await.expect("answers");
     let counts = store.counts(Some(tenant)).await.expect("answers");
-    starts(&all, seen, &mut failures);
-    conservation(&all, &counts, seen, &mut failures);
+    let (children, own): (Vec<_>, Vec<_>) = all.iter().partition(|view| view.row.parent.is_some());
+    starts(&own, seen, &mut failures);
+    conservation(&own, &counts, seen, &mut failures);
+    kin::check(&own, &children, &mut failures);
     for view in &all {
         let rows = store.history(tenant, view.row.id, 0, 10_000).await.expect("answers");
         versions(view, &rows, &mut failures);
@@ -83,6 +86,11 @@ pub(crate) async fn everything(world: &World) -> Failures {
             seen,
             skew: i64::from(world.chaos.levels.skew) * 1000,
         };
+        if view.row.parent.is_some() && view.row.status == "faulted" {
+            // Its parent was told and went on without it.
+            effects::check(&story, &mut failures);
+            continue;
+        }
         end(&story, &mut failures);
         flow::check(&story, &mut failures);
         effects::check(&story, &mut failures);
@@ -102,7 +110,7 @@ pub(crate) async fn everything(world: &World) -> Failures {
 }
 
 /// P1, P2: an acknowledged start is there, and there once.
-fn starts(all: &[InstanceView], seen: &Seen, failures: &mut Failures) {
+fn starts(all: &[&InstanceView], seen: &Seen, failures: &mut Failures) {
     for (client, instance) in &seen.started {
         if !all.iter().any(|view| view.row.id == *instance) {
             failures.push(format!("P1: client {client}'s acknowledged instance {instance} is lost"));
@@ -118,9 +126,9 @@ fn starts(all: &[InstanceView], seen: &Seen, failures: &mut Failures) {
 }
 
 /// P11: what was accepted has completed or was cancelled, and the counts say so too.
-fn conservation(all: &[InstanceView], counts: &Counts, seen: &Seen, failures: &mut Failures) {
-    let of = |status: &str| counts.instances.iter().filter(|(word, _)| word == status).map(|(_, n)| n).sum();
-    let (completed, cancelled): (u64, u64) = (of("completed"), of("cancelled"));
+fn conservation(all: &[&InstanceView], counts: &Counts, seen: &Seen, failures: &mut Failures) {
+    let of = |status: &str| all.iter().filter(|view| view.row.status == status).count() as u64;
+    let (completed, cancelled) = (of("completed"), of("cancelled"));
     let accepted = seen.started.len() as u64;
     if accepted != completed + cancelled || accepted != all.len() as u64 {
         failures.push(format!("P11: {accepted} accepted, but {:?}", counts.instances));
@@ -168,7 +176,7 @@ fn end(story: &Story<'_>, failures: &mut Failures) {
     if view.runtime_status != wanted.0 || view.row.ended_at.is_none() {
         failures.push(format!("{id} is {status} / {}", view.runtime_status));
     }
-    if story.is_cancelled() && !story.seen.cancel_asked.contains(&id) {
+    if story.is_cancelled() && view.row.parent.is_none() && !story.seen.cancel_asked.contains(&id) {
         failures.push(format!("{id} is cancelled though nobody asked"));
     }
     if !story.is_cancelled() && acknowledged {

@@ -22,6 +22,8 @@ pub(crate) struct Definition {
     pub(crate) limits: &'static [(&'static str, i64)],
     /// Steps that fault by themselves, whatever the workers do.
     pub(crate) faults: &'static [&'static str],
+    /// Steps that start instances: they fault when those do.
+    pub(crate) starts: &'static [&'static str],
 }
 
 const PLAIN: Definition = Definition {
@@ -34,9 +36,10 @@ const PLAIN: Definition = Definition {
     waits: &[],
     limits: &[],
     faults: &[],
+    starts: &[],
 };
 
-const DEFINITIONS: [Definition; 12] = [
+const DEFINITIONS: [Definition; 17] = [
     // Timers between calls, and an event.
     Definition {
         name: "steps",
@@ -220,6 +223,59 @@ const DEFINITIONS: [Definition; 12] = [
     for: { each: n, in: '${ [range(1010)] }' }
     do: [ { s: { set: '${ $n }' } } ]
 - a: { call: 'effect:1.0.0@default', with: { give: '${ . }' } }",
+        ..PLAIN
+    },
+    // A child that is waited for, and cancelled with its parent.
+    Definition {
+        name: "nest",
+        starts: &["c"],
+        body: "do:
+- c: { run: { workflow: { namespace: sim, name: leaf, version: '1.0.0', input: { n: '${ .client }' } } } }
+- a: { call: 'effect:1.0.0@default', with: { give: '${ . + 1 }' } }",
+        ..PLAIN
+    },
+    // A child that its parent must outlive, whatever happens to the parent.
+    Definition {
+        name: "keep",
+        starts: &["c"],
+        body: "do:
+- c:
+    call: 'child:1.0.0@default'
+    with:
+      workflow: { namespace: sim, name: leaf, version: latest }
+      input: { n: '${ .client }' }
+      onParentClose: wait",
+        ..PLAIN
+    },
+    // One child per item, few at a time.
+    Definition {
+        name: "many",
+        starts: &["m"],
+        body: "do:
+- m:
+    call: 'map:1.0.0@default'
+    with:
+      items: '${ [range(7)] | map({ n: . }) }'
+      batchSize: 3
+      concurrency: 5
+      workflow: { namespace: sim, name: item, version: '1.0.0' }
+    output: { as: '${ { n: .succeeded, results: [ .results[].output ] } }' }",
+        ..PLAIN
+    },
+    // What the parents above start; no client does.
+    Definition {
+        name: "leaf",
+        weight: 0,
+        waits: &[("rest", 300_000)],
+        body: "do:
+- a: { call: 'effect:1.0.0@default', with: { give: '${ .n }' } }
+- rest: { wait: { milliseconds: 300 } }",
+        ..PLAIN
+    },
+    Definition {
+        name: "item",
+        weight: 0,
+        body: "do: [ { a: { call: 'effect:1.0.0@default', with: { give: '${ .n * 10 }' } } } ]",
         ..PLAIN
     },
 ];

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
-use store::{Commit, Error, Outcome, Result, Store, rows::*, sqlite::Inline, views::*};
+use store::{Commit, Error, Outcome, Result, Store, datasets::*, rows::*, sqlite::Inline, views::*};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -166,6 +166,17 @@ impl Store for Faulty {
     }
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
         self.inner.key_by_id(key_id).await
+    }
+    async fn dataset(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DatasetRow>> {
+        self.read().await?;
+        self.inner.dataset(tenant, id).await
+    }
+    async fn dataset_items(&self, tenant: &TenantId, id: Uuid, from: u64, to: u64) -> Result<Vec<ItemsRow>> {
+        self.read().await?;
+        self.inner.dataset_items(tenant, id, from, to).await
+    }
+    async fn children(&self, tenant: &TenantId, parent: Uuid) -> Result<Vec<(String, u64)>> {
+        self.inner.children(tenant, parent).await
     }
     async fn instances(
         &self,

@@ -43,6 +43,15 @@ impl Faulty {
             Some(Mutant::PostCommitPublish) => {
                 afterwards.extend(split(commit, |write| matches!(write, Write::Outbox(_))));
             }
+            Some(Mutant::TellLater) => afterwards.extend(split(commit, is_told)),
+            Some(Mutant::StartFirst) => {
+                if let Some(children) = split(commit, is_child) {
+                    self.inner.commit(node, vec![children]).await?;
+                    if self.chaos.strikes(self.chaos.levels.crash_before) {
+                        self.crash("between child and parent").await;
+                    }
+                }
+            }
             Some(Mutant::NoCas) => self.overwrite(commit).await?,
             _ => {}
         }
@@ -116,6 +125,14 @@ impl Faulty {
         }
         Ok(())
     }
+}
+
+fn is_told(write: &Write) -> bool {
+    matches!(write, Write::Signal(row) if row.signal_type == "SubWorkflowCompleted")
+}
+
+fn is_child(write: &Write) -> bool {
+    matches!(write, Write::CreateInstance { instance, .. } if instance.parent.is_some())
 }
 
 fn is_signal_key(write: &Write) -> bool {

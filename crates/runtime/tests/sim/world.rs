@@ -18,7 +18,7 @@ use runtime::{
     api::{Order, Refusal},
 };
 use std::{sync::Arc, time::Duration};
-use store::{Commit, Store, Write, sqlite::Inline, views::*};
+use store::{Commit, Store, Write, rows::InstanceRow, sqlite::Inline, views::*};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -159,7 +159,11 @@ impl World {
         let page = Page { after: None, limit: PAGE_MAX };
         let all = self.store.instances(&self.tenant, &InstanceFilter::default(), &page).await;
         let mut all = all.expect("the inner store answers");
-        all.retain(|view| !matches!(view.row.status.as_str(), "completed" | "cancelled"));
+        // A child that faulted has told its parent, who starts another one when it is run again.
+        let faulted_child = |row: &InstanceRow| row.parent.is_some() && row.status == "faulted";
+        all.retain(|view| {
+            !matches!(view.row.status.as_str(), "completed" | "cancelled") && !faulted_child(&view.row)
+        });
         all
     }
 

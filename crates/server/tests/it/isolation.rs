@@ -28,6 +28,9 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
     let keys = world.get("/api/v1/keys").await.ok(200);
     let key = keys["items"][0]["id"].as_str().unwrap().to_owned();
     let cursor = world.get("/api/v1/instances?limit=1").await.ok(200)["next"].as_str().unwrap().to_owned();
+    let request = world.request("POST", "/api/v1/datasets").header("content-type", "application/x-ndjson");
+    let dataset = world.send(request.body(Body::from(format!("\"{CANARY}\"\n"))).unwrap()).await.ok(201);
+    let dataset = dataset["id"].as_str().unwrap().to_owned();
     let foreign = world.token("globex", "admin");
     for route in ROUTES.iter().filter(|route| route.documented && route.path.contains('{')) {
         let id = match route.path {
@@ -36,6 +39,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             path if path.contains("/keys/") => key.clone(),
             path if path.contains("/schedules/") => schedule.clone(),
             path if path.contains("/events/") => event.clone(),
+            path if path.contains("/datasets/") => dataset.clone(),
             _ => id.clone(),
         };
         let path = route.path.replace("{id}", &id).replace("{namespace}", "test");

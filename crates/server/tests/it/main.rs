@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod children;
 mod definitions;
 mod errors;
 mod harness;

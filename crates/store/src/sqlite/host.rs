@@ -1,7 +1,7 @@
 //! The port over whatever hosts a [`Core`]: each method says which work to do, the host says on which thread.
 
 use super::{apply::Batch, core::Core, read::Read};
-use crate::{commit::*, port::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, port::*, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use std::future::Future;
@@ -129,6 +129,21 @@ impl<H: Host> Store for H {
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
         let key_id = key_id.to_owned();
         self.read(move |read| read.key_by_id(&key_id)).await
+    }
+
+    async fn dataset(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DatasetRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.dataset(&tenant, id)).await
+    }
+
+    async fn dataset_items(&self, tenant: &TenantId, id: Uuid, from: u64, to: u64) -> Result<Vec<ItemsRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.dataset_items(&tenant, id, from, to)).await
+    }
+
+    async fn children(&self, tenant: &TenantId, parent: Uuid) -> Result<Vec<(String, u64)>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.children(&tenant, parent)).await
     }
 
     async fn instances(

@@ -17,6 +17,9 @@ use uuid::Uuid;
 /// The most rows that lists without pages return at once.
 const ROWS_MAX: usize = 10_000;
 
+/// Every status an instance may have.
+const STATUSES: [&str; 7] = ["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled"];
+
 const BY_KEY: &str = " AND i.business_key = ?2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
 const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
     WHERE tenant = ?1 AND instance = ?2 AND version > ?3 ORDER BY version LIMIT ?4";
@@ -53,7 +56,16 @@ impl Read<'_> {
         page: &Page,
     ) -> Result<Vec<InstanceView>> {
         let by_status = |status: Option<&str>| self.instances_of(tenant, filter, status, page);
-        self.merged(&filter.statuses, page, by_status, |view| view.row.id)
+        // Children lie in the index by status.
+        let all: Vec<String>;
+        let statuses = match filter.parent.is_some() && filter.statuses.is_empty() {
+            true => {
+                all = STATUSES.map(str::to_owned).to_vec();
+                &all
+            }
+            false => &filter.statuses,
+        };
+        self.merged(statuses, page, by_status, |view| view.row.id)
     }
 
     fn instances_of(
@@ -65,6 +77,7 @@ impl Read<'_> {
     ) -> Result<Vec<InstanceView>> {
         let mut query = Query::new(INSTANCE, tenant);
         query.equals("i.status", status);
+        query.compare("i.parent =", filter.parent.map(blob));
         query.equals("i.namespace", filter.namespace.as_deref());
         query.equals("i.name", filter.name.as_deref());
         query.equals("i.version", filter.version.as_deref());

@@ -44,7 +44,7 @@ pub(super) const INSTANCE: &str = "SELECT i.id, i.namespace, i.name, i.version, 
     i.status, i.input, i.output, i.error, i.context, i.traceparent, i.correlation_id, i.created_at, i.updated_at,
     i.ended_at, s.state_version, s.runtime_status, s.waiting_kind, s.waiting_until_utc, s.active_task_id,
     s.resume_pointer_json, s.last_executed_by, s.snapshot_schema_version, s.waiting_token, s.last_signal_id,
-    s.last_error_code, s.last_error_json, s.last_executed_on_utc
+    s.last_error_code, s.last_error_json, s.last_executed_on_utc, i.parent, i.parent_token, i.parent_item
     FROM wf_instances i CROSS JOIN wf_runtime_states s
       ON s.tenant = i.tenant AND s.runtime_instance_id = i.id
     WHERE i.tenant = ?1";
@@ -267,6 +267,10 @@ pub(super) fn instance(row: &Row<'_>) -> rusqlite::Result<InstanceView> {
             context: row.get(10)?,
             traceparent: row.get(11)?,
             correlation_id: row.get(12)?,
+            parent: match optional_id(row, 29)? {
+                Some(instance) => Some(ParentRow { instance, token: token(row, 30)?, item: row.get(31)? }),
+                None => None,
+            },
             created_at: time(row, 13)?,
             updated_at: time(row, 14)?,
             ended_at: optional_time(row, 15)?,

@@ -29,8 +29,8 @@ statements! {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     CreateInstance = "INSERT INTO wf_instances (tenant, id, namespace, name, version, business_key, business_parts,
          status, traceparent, correlation_id, created_at, updated_at, ended_at, input, output, error,
-         context)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+         context, parent, parent_token, parent_item)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
          ON CONFLICT DO NOTHING";
     CreateState = "INSERT INTO wf_runtime_states (tenant, runtime_instance_id, state_version,
          snapshot_schema_version, runtime_status, namespace, name, version, business_key,
@@ -91,6 +91,9 @@ statements! {
     DeadLetter = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
          failed_at, envelope)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    Dataset = "INSERT INTO datasets (tenant, id, count, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    Items = "INSERT OR REPLACE INTO dataset_items (tenant, dataset, first, round, count, items)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     CreateKey = "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     RevokeKey = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tenant = ?1 AND id = ?2";

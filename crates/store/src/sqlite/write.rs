@@ -4,7 +4,7 @@ use super::{
     event, schedule,
     statement::{Prepared, Statement as S},
 };
-use crate::{commit::*, rows::*};
+use crate::{commit::*, datasets::*, rows::*};
 use machine::Time;
 use rusqlite::{Result, ToSql, params};
 use uuid::Uuid;
@@ -79,6 +79,12 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::DeadLetter(row) => dead_letter(to, tenant, row),
         Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version),
         Write::DeleteSecret { name } => guard(to, S::DeleteSecret, params![tenant, name], Conflict::Gone),
+        Write::Dataset(row) => plain(
+            to,
+            S::Dataset,
+            params![tenant, row.id.as_bytes(), row.count.cast_signed(), row.created_at.0],
+        ),
+        Write::Items(row) => items(to, tenant, row),
         Write::CreateKey(row) => create_key(to, tenant, row),
         Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
         Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
@@ -164,6 +170,9 @@ fn create_instance(
         row.output,
         row.error,
         row.context,
+        row.parent.as_ref().map(|parent| parent.instance.as_bytes()),
+        row.parent.map(|parent| int(parent.token)),
+        row.parent.and_then(|parent| parent.item),
     ];
     if to.get(S::CreateInstance)?.execute(values)? == 0 {
         return Ok(Some(Conflict::Exists));
@@ -405,6 +414,12 @@ fn put_secret(
             Conflict::Version,
         ),
     }
+}
+
+fn items(to: &mut Prepared<'_>, tenant: &str, row: &ItemsRow) -> Result<Option<Conflict>> {
+    let (first, count) = (row.first.cast_signed(), row.count.cast_signed());
+    let values = params![tenant, row.dataset.as_bytes(), first, row.round, count, row.items];
+    plain(to, S::Items, values)
 }
 
 fn create_key(to: &mut Prepared<'_>, tenant: &str, row: &KeyRow) -> Result<Option<Conflict>> {

@@ -41,6 +41,7 @@ pub(crate) fn instance(number: u128) -> InstanceRow {
         error: None,
         context: None,
         traceparent: None,
+        parent: None,
         correlation_id: None,
         created_at: Time(1_000 + number as i64),
         updated_at: Time(1_000 + number as i64),

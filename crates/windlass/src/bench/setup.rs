@@ -26,6 +26,30 @@ do:
 - rest: { wait: { days: 1 } }
 ";
 
+/// One child per item of `items`.
+const MAP: &str = "document: { dsl: '1.0.3', namespace: bench, name: map, version: '1.0.0' }
+do:
+- each:
+    call: 'map:1.0.0@default'
+    with:
+      items: '${ .items }'
+      concurrency: 1000
+      batchSize: 100
+      onError: collect
+      workflow: { namespace: bench, name: '${ .child }', version: '1.0.0' }
+";
+
+/// Children: one step in process, one durable call, one step that faults.
+const PURE: &str = "document: { dsl: '1.0.3', namespace: bench, name: pure, version: '1.0.0' }
+do: [ { s: { set: { sum: '${ .n + 1 }' } } } ]
+";
+const CALL: &str = "document: { dsl: '1.0.3', namespace: bench, name: call, version: '1.0.0' }
+do: [ { c: { call: 'noop:1.0.0@default' } } ]
+";
+const FAULT: &str = "document: { dsl: '1.0.3', namespace: bench, name: fault, version: '1.0.0' }
+do: [ { r: { raise: { error: { type: 'https://bench/fault', status: 500, title: Fault } } } } ]
+";
+
 pub(super) struct Bench {
     pub(super) handle: Handle,
     pub(super) tenant: TenantId,
@@ -68,7 +92,7 @@ impl Bench {
         let tenant = TenantId::new("bench")?;
         handle.create_tenant(&tenant, "bench").await?;
         let key = handle.create_key(&tenant, "bench", &["admin".to_owned()]).await?;
-        for source in [THREE, SLEEP] {
+        for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
             handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
         }
         let key = format!("wlk_{}_{}", key.id, key.secret);

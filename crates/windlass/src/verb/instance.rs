@@ -22,6 +22,7 @@ pub(crate) enum Verb {
     #[command(after_long_help = "Examples:\n  \
         windlass instance list\n  \
         windlass instance list --status faulted,waiting --definition examples/order-approval\n  \
+        windlass instance list --parent ins_0192… --status faulted\n  \
         windlass instance list --all -o id")]
     List {
         /// Comma-separated: pending, running, waiting, paused, completed, faulted, cancelled
@@ -33,6 +34,9 @@ pub(crate) enum Verb {
         /// Only instances that hold or held this business key
         #[arg(long, value_name = "KEY")]
         business_key: Option<String>,
+        /// Only instances that this one started
+        #[arg(long, value_name = "ID")]
+        parent: Option<String>,
         #[command(flatten)]
         page: ListArgs,
     },
@@ -161,6 +165,8 @@ const FIELDS: &[Column] = &[
     plain("calls", "calls"),
     plain("key", "key"),
     plain("parts", "parts"),
+    plain("parent", "parent.id"),
+    plain("children", "children"),
     plain("version", "version"),
     time("started", "created_at"),
     time("changed", "updated_at"),
@@ -177,7 +183,7 @@ const EVENTS: &[Column] =
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::Start(args) => start::run(args, context).await,
-        Verb::List { status, definition, business_key, page } => {
+        Verb::List { status, definition, business_key, parent, page } => {
             let (namespace, name, version) = match definition.as_deref() {
                 Some(text) => {
                     let reference = super::def::resolve(context, text).await?;
@@ -192,6 +198,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
                     .query_if("name", name.clone())
                     .query_if("version", version.clone())
                     .query_if("key", business_key.clone())
+                    .query_if("parent", parent.clone())
             };
             list(context, &page, COLUMNS, ask).await
         }

@@ -232,7 +232,8 @@ fn http_headers_and_query_may_come_from_an_expression() {
 fn what_one_decision_makes_and_drops_is_never_made() {
     let body = "do:\n- race: { fork: { compete: true, branches: [ { a: { call: 'w:1.0.0@default' } }, { t: { call: 'human-task:1.0.0@default', with: { title: t } } }, { b: { set: { won: true } } } ] } }";
     let run = bench(body);
-    let command = Command::Start { input: data("{}"), business: None, trace: Default::default() };
+    let command =
+        Command::Start { input: data("{}"), business: None, trace: Default::default(), parent: None };
     let answer = crate::decide(&run.program, &run.subject, None, &command, run.now, &[]);
     let crate::Answer::Decided(decision) = answer else { panic!("a start decides") };
     assert_eq!(decision.effects, []);
@@ -267,7 +268,7 @@ fn emitted_events_carry_the_trace_of_the_start() {
         tracestate: None,
         correlation_id: Some("c".into()),
     };
-    assert!(run.tell(Command::Start { input: data("{}"), business: None, trace }));
+    assert!(run.tell(Command::Start { input: data("{}"), business: None, trace, parent: None }));
     assert_eq!(run.emitted[0].get("traceparent"), Some(data(r#""00-1-2-01""#)));
     assert_eq!(run.emitted[0].get("correlationid"), Some(data(r#""c""#)));
 }

@@ -2,6 +2,7 @@
 
 use super::{Decompiler, Members, push, push_object, single};
 use crate::{
+    child::Workflow,
     data::Data,
     ir::{Authentication, Call, ExprId, Http, HttpOutput, OpenApi, Scheme, Template},
 };
@@ -17,9 +18,26 @@ impl Decompiler<'_> {
             }
             Call::SignalToken => ("signal-token:1.0.0@default".to_owned(), Data::object()),
             Call::HumanTask { with } => ("human-task:1.0.0@default".to_owned(), self.template(with)),
+            Call::Child { with } => ("child:1.0.0@default".to_owned(), self.template(with)),
+            Call::Map { with } => ("map:1.0.0@default".to_owned(), self.template(with)),
+            Call::Workflow { workflow, input, wait } => {
+                return self.sub_workflow(workflow, input.as_ref(), *wait, task);
+            }
         };
         task.push(("call".to_owned(), Data::text(name)));
         push(task, "with", (with != Data::object()).then_some(with));
+    }
+
+    fn sub_workflow(&self, workflow: &Workflow, input: Option<&Template>, wait: bool, task: &mut Members) {
+        let mut process = vec![
+            ("namespace".to_owned(), Data::text(workflow.namespace.as_str())),
+            ("name".to_owned(), Data::text(workflow.name.as_str())),
+            ("version".to_owned(), Data::text(workflow.version.as_str())),
+        ];
+        push(&mut process, "input", input.map(|input| self.template(input)));
+        let mut run = vec![("workflow".to_owned(), Data::map(process))];
+        push(&mut run, "await", (!wait).then(|| Data::bool(false)));
+        task.push(("run".to_owned(), Data::map(run)));
     }
 
     fn http(&self, http: &Http) -> Data {

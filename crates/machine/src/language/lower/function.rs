@@ -21,6 +21,10 @@ const RESERVED: [&str; 3] = ["map", "saga", "child"];
 const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
 /// The function that gives out a token to signal the instance with.
 const SIGNAL_TOKEN: (&str, &str) = ("signal-token", "1.0.0");
+/// The function that starts another instance.
+const CHILD: (&str, &str) = ("child", "1.0.0");
+/// The function that starts one for each item.
+const MAP: (&str, &str) = ("map", "1.0.0");
 
 /// True if a call of this name is handed to a worker, which may be given secrets; a person or the data may not.
 fn is_worker(name: &str) -> bool {
@@ -64,7 +68,12 @@ impl<'t> Lowering<'t, '_> {
             Some((function, version, catalog))
         });
         match parsed {
-            Some((function, version, "default")) => self.default_catalog(function, version, at, arguments),
+            Some((function, version, "default")) => {
+                if matches!((function, version), CHILD | MAP) {
+                    self.check_children(function, at, with);
+                }
+                self.default_catalog(function, version, at, arguments)
+            }
             Some((_, _, catalog)) => {
                 self.used("catalogs", catalog, at);
                 self.unsupported(at.place(), "functions from other catalogs than `default`")
@@ -91,7 +100,9 @@ impl<'t> Lowering<'t, '_> {
         let call = match (function, version) {
             HUMAN_TASK => Call::HumanTask { with },
             SIGNAL_TOKEN => Call::SignalToken,
-            (name, _) if name == HUMAN_TASK.0 || name == SIGNAL_TOKEN.0 => {
+            CHILD => Call::Child { with },
+            MAP => Call::Map { with },
+            (name, _) if [HUMAN_TASK.0, SIGNAL_TOKEN.0, CHILD.0, MAP.0].contains(&name) => {
                 let what = format!("`{name}` {version} (only {})", HUMAN_TASK.1);
                 return self.unsupported(at.place(), &what);
             }

@@ -1,4 +1,4 @@
-//! The kinds of task that direct the flow: `for`, `fork`, `switch`, `wait`, and `run`, which is only checked.
+//! The kinds of task that direct the flow: `for`, `fork`, `switch`, `wait`, and `run`, of which `child` has the part that is executed.
 
 use super::{
     Lowering,
@@ -117,6 +117,9 @@ impl<'t> Lowering<'t, '_> {
         else {
             return Kind::Do { list: Vec::new() };
         };
+        if what == "workflow" {
+            return self.sub_workflow(at, process);
+        }
         self.look(|dry| {
             for (key, value) in process.entries() {
                 match key {

@@ -59,10 +59,6 @@ fn processes_and_workflows() {
         &tasks("  - a: { run: { shell: { command: x } } }"),
         "3:17 /do/0/a/run/shell unsupported: this engine does not support `run.shell` yet",
     );
-    not_executed(
-        &tasks("  - a: { run: { workflow: { namespace: n, name: w, version: 1.0.0 } } }"),
-        "3:17 /do/0/a/run/workflow unsupported: this engine does not support `run.workflow` yet",
-    );
 }
 
 #[test]

@@ -37,6 +37,11 @@ fn is_right(story: &Story<'_>, input: &Value, output: &Value) -> bool {
             true => *output == json!({ "late": true }),
             false => output == "done",
         },
+        "nest" => *output == json!(client.as_i64().unwrap_or(0) + 1),
+        "keep" => output == client,
+        "many" => *output == json!({ "n": 7, "results": [0, 10, 20, 30, 40, 50, 60] }),
+        "leaf" => *output == input["n"],
+        "item" => *output == json!(input["n"].as_i64().unwrap_or(-1) * 10),
         "long" => *output == json!(1009),
         _ => false,
     }
