@@ -80,8 +80,8 @@ impl Conception<'_> {
         engine: &Arc<Engine>,
         writes: &mut Vec<Write>,
     ) -> Result<(Offspring, Option<Outcome>), Stop> {
-        let now = engine.now_of(&self.tenant);
-        let subject = engine.subject(&self.tenant, self.id);
+        let now = engine.now_of(self.tenant);
+        let subject = engine.subject(self.tenant, self.id);
         let command = Command::Start {
             input: self.input,
             business: self.key.map(|key| BusinessReference { key, parts: Data::object() }),

@@ -227,11 +227,7 @@ async fn attempt(
         Some(cached) => (cached, true),
         None => (load(engine, work).await?, false),
     };
-    if let Some(expected) = work.expected.filter(|expected| *expected != current.version) {
-        tracing::debug!(expected, found = current.version, "stale");
-        let stale = Trouble::Refused(Refusal::Stale { current: current.version });
-        return Err(if remembered { Trouble::Lost } else { stale });
-    }
+    is_expected(work, current.version, remembered)?;
     let subject = engine.subject(&work.tenant, work.instance);
     let now = engine.now_of(&work.tenant);
     let (program, decision) = match &work.command {
@@ -289,6 +285,15 @@ async fn attempt(
         child.dispatch(engine);
     }
     Ok((turned, Some(kept)))
+}
+
+/// A version that is only remembered may be old: the stored one tells.
+fn is_expected(work: &Work, version: i64, remembered: bool) -> Result<(), Trouble> {
+    match work.expected {
+        Some(expected) if expected != version && remembered => Err(Trouble::Lost),
+        Some(expected) if expected != version => Err(Trouble::Refused(Refusal::Stale { current: version })),
+        _ => Ok(()),
+    }
 }
 
 /// What somebody ordered is in history with who did.

@@ -40,7 +40,7 @@ type Key = (String, usize);
 
 impl Pairs {
     pub(super) fn new(old: &Workflow, new: &Workflow, mapping: &Mapping) -> Pairs {
-        let new_keys = keys(new, |reference| path(reference));
+        let new_keys = keys(new, path);
         let by_key: HashMap<&Key, StepId> = new_keys.iter().zip(0..).collect();
         let mut explicit = HashSet::new();
         let old_keys = keys(old, |reference| match mapped(reference, mapping) {

@@ -36,11 +36,6 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             Conflict::Exists,
         ),
         Write::UpdateInstance(row) => update_instance(to, tenant, row),
-        Write::MoveInstance { instance, definition_version } => {
-            let values = params![tenant, instance.as_bytes(), definition_version];
-            plain(to, S::MoveInstance, values)?;
-            plain(to, S::MoveState, values)
-        }
         Write::History(row) => {
             plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])
         }
@@ -77,6 +72,21 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             params![tenant, row.id.as_bytes(), row.key, row.event_type, row.created_at.0, row.event],
         ),
         Write::DeadLetter(row) => dead_letter(to, tenant, row),
+        Write::CreateKey(row) => create_key(to, tenant, row),
+        Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
+        Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
+        _ => write_more(to, tenant, write),
+    }
+}
+
+/// The writes of versions, secrets, datasets, schedules, events and clocks.
+fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Option<Conflict>> {
+    match write {
+        Write::MoveInstance { instance, definition_version } => {
+            let values = params![tenant, instance.as_bytes(), definition_version];
+            plain(to, S::MoveInstance, values)?;
+            plain(to, S::MoveState, values)
+        }
         Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version),
         Write::DeleteSecret { name } => guard(to, S::DeleteSecret, params![tenant, name], Conflict::Gone),
         Write::Dataset(row) => plain(
@@ -85,16 +95,6 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             params![tenant, row.id.as_bytes(), row.count.cast_signed(), row.created_at.0],
         ),
         Write::Items(row) => items(to, tenant, row),
-        Write::CreateKey(row) => create_key(to, tenant, row),
-        Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
-        Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),
-        _ => write_more(to, tenant, write),
-    }
-}
-
-/// The writes of schedules, events and clocks.
-fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Option<Conflict>> {
-    match write {
         Write::PutSchedule { schedule: row, expected_version } => {
             schedule::put(to, tenant, row, *expected_version)
         }
