@@ -72,7 +72,10 @@ pub(crate) async fn put(
     let fields = body.fields(&["value", "hosts"])?;
     let value =
         fields.value("value").ok_or_else(|| Problem::at(code::MISSING_KEY, "/value", "this is needed"))?;
-    let hosts = fields.items("hosts", HOSTS_MAX)?;
+    let hosts = match fields.value("hosts") {
+        Some(_) => fields.items("hosts", HOSTS_MAX)?,
+        None => vec![],
+    };
     let hosts: Option<Vec<String>> = hosts.iter().map(|host| host.as_str().map(str::to_owned)).collect();
     let hosts = hosts.ok_or_else(|| Problem::at(code::INVALID_VALUE, "/hosts", "every host must be text"))?;
     let (created, row) = detached(async move {

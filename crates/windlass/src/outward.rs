@@ -9,6 +9,7 @@ pub(crate) const KEY_VARIABLE: &str = "WINDLASS_SECRETS_KEY";
 
 /// Rules for calls that leave this engine.
 #[derive(clap::Args)]
+#[group(id = "egress")]
 #[command(next_help_heading = "Outward calls")]
 pub(crate) struct Args {
     /// Dial this address for a host and port, even a private one; `*` is any host; may be given several times

@@ -16,7 +16,6 @@ async fn nothing_that_is_not_public_is_called() {
         "2130706433",
         "0177.0.0.1",
         "localhost",
-        "localhost.",
         "[::1]",
         "[::]",
         "0.0.0.0",

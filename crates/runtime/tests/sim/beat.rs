@@ -48,70 +48,87 @@ pub(crate) fn collector() -> Uuid {
 impl World {
     pub(crate) async fn beat(&self) {
         for source in [TICKS, REACTS, COLLECTS] {
-            self.until_told(async || {
-                let node = self.any_node().await;
-                let deploy = node.deploy(&tenant(), source.as_bytes(), Format::Yaml, false);
-                matches!(timeout(PATIENCE, deploy).await, Ok(Ok(_)))
-            })
-            .await;
+            self.deploy(source).await;
         }
-        let events = (0..EVENTS * 2).map(async |number| {
-            sleep(Duration::from_millis(self.chaos.below(3000))).await;
-            self.publish(number).await;
-        });
-        let collects = async {
-            sleep(Duration::from_millis(self.chaos.below(3000))).await;
-            self.until_told(async || {
-                let start = Start {
-                    definition: DefinitionRef {
-                        namespace: "sim".to_owned(),
-                        name: "collects".to_owned(),
-                        version: Some("1.0.0".to_owned()),
-                    },
-                    input: Data::map([("seed".to_owned(), Data::int(7))]),
-                    business_key: None,
-                    business_parts: vec![],
-                    idempotency_key: Some("collects".to_owned()),
-                    traceparent: None,
-                    correlation_id: None,
-                    id: Some(collector()),
-                };
-                let node = self.any_node().await;
-                matches!(timeout(PATIENCE, node.start(&tenant(), start)).await, Ok(Ok(_)))
-            })
-            .await;
-        };
-        tokio::join!(futures_util::future::join_all(events), collects);
+        let mut all = tokio::task::JoinSet::new();
+        for number in 0..EVENTS * 2 {
+            let (world, delay) = (self.clone(), self.chaos.below(3000));
+            all.spawn(async move {
+                sleep(Duration::from_millis(delay)).await;
+                world.publish(number).await;
+            });
+        }
+        sleep(Duration::from_millis(self.chaos.below(3000))).await;
+        self.collect().await;
+        all.join_all().await;
         self.seen.lock().beats = true;
+    }
+
+    async fn deploy(&self, source: &str) {
+        let tenant = tenant();
+        loop {
+            let node = self.any_node().await;
+            let deploy = node.deploy(&tenant, source.as_bytes(), Format::Yaml, false);
+            if matches!(timeout(PATIENCE, deploy).await, Ok(Ok(_))) {
+                return;
+            }
+            self.breathe().await;
+        }
+    }
+
+    async fn collect(&self) {
+        let tenant = tenant();
+        loop {
+            let start = Start {
+                definition: DefinitionRef {
+                    namespace: "sim".to_owned(),
+                    name: "collects".to_owned(),
+                    version: Some("1.0.0".to_owned()),
+                },
+                input: Data::map([("seed".to_owned(), Data::int(7))]),
+                business_key: None,
+                business_parts: vec![],
+                idempotency_key: Some("collects".to_owned()),
+                traceparent: None,
+                tracestate: None,
+                correlation_id: None,
+                id: Some(collector()),
+            };
+            let node = self.any_node().await;
+            if matches!(timeout(PATIENCE, node.start(&tenant, start)).await, Ok(Ok(_))) {
+                return;
+            }
+            self.breathe().await;
+        }
     }
 
     /// Publishes until it is acknowledged, and then perhaps once more.
     async fn publish(&self, number: u64) {
+        let tenant = tenant();
         let kind = if number < EVENTS { "ping" } else { "pong" };
         let data = Data::map([
             ("n".to_owned(), Data::int((number % EVENTS) as i64)),
             ("seed".to_owned(), Data::int(7)),
         ]);
-        let text = |text: &str| Data::text(text);
         let event = Data::map([
-            ("specversion".to_owned(), text("1.0")),
-            ("id".to_owned(), text(&format!("e{number}"))),
-            ("source".to_owned(), text("sim")),
-            ("type".to_owned(), text(kind)),
+            ("specversion".to_owned(), Data::text("1.0")),
+            ("id".to_owned(), Data::text(format!("e{number}"))),
+            ("source".to_owned(), Data::text("sim")),
+            ("type".to_owned(), Data::text(kind)),
             ("data".to_owned(), data),
         ]);
-        self.until_told(async || {
+        loop {
             let node = self.any_node().await;
-            let told = matches!(timeout(PATIENCE, node.publish(&tenant(), event.clone())).await, Ok(Ok(_)));
-            told && !self.chaos.strikes(self.chaos.levels.repeat_signal)
-        })
-        .await;
+            let told = matches!(timeout(PATIENCE, node.publish(&tenant, event.clone())).await, Ok(Ok(_)));
+            if told && !self.chaos.strikes(self.chaos.levels.repeat_signal) {
+                break;
+            }
+            self.breathe().await;
+        }
         self.chaos.note(format_args!("event {number} is published"));
     }
 
-    async fn until_told(&self, tell: impl AsyncFn() -> bool) {
-        while !tell().await {
-            sleep(Duration::from_millis(20 + self.chaos.below(200))).await;
-        }
+    async fn breathe(&self) {
+        sleep(Duration::from_millis(20 + self.chaos.below(200))).await;
     }
 }

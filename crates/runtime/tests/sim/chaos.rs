@@ -41,7 +41,7 @@ pub(crate) enum Mutant {
     StartFirst,
 }
 
-pub(crate) const MUTANTS: [Mutant; 11] = [
+pub(crate) const MUTANTS: [Mutant; 13] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::NoToken,

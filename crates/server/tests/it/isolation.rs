@@ -18,7 +18,8 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         world.start("hello", json!({"name": CANARY})).await;
     }
     let letter = world.dead_letter(1, CANARY.as_bytes()).await;
-    world.deploy("daily", "schedule: { every: P1D }\ndo: [ { a: { set: { x: canary-of-acme } } } ]").await;
+    let daily = "document: { dsl: 1.0.3, namespace: test, name: daily, version: 1.0.0 }\nschedule: { every: P1D }\ndo: [ { a: { set: { x: canary-of-acme } } } ]";
+    world.raw("/api/v1/definitions", "application/yaml", daily).await.ok(201);
     let schedules = world.get("/api/v1/schedules").await.ok(200);
     let schedule = schedules["items"][0]["id"].as_str().unwrap().to_owned();
     let event =

@@ -28,6 +28,24 @@ CREATE TABLE calls (
 
 CREATE INDEX calls_backlog ON calls (tenant, visible_at) WHERE owner IS NULL;
 
+CREATE TABLE dataset_items (
+    tenant   TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    dataset  BLOB    NOT NULL CONSTRAINT dataset_not_empty CHECK (length(dataset) = 16),
+    first    INTEGER NOT NULL CHECK (first >= 0),
+    round    INTEGER NOT NULL CHECK (round >= 0),
+    count    INTEGER NOT NULL CHECK (count BETWEEN 1 AND 1000),
+    items    BLOB    NOT NULL,
+    PRIMARY KEY (tenant, dataset, first, round)
+) WITHOUT ROWID;
+
+CREATE TABLE datasets (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id          BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    count       INTEGER NOT NULL CHECK (count >= 0),
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
 CREATE TABLE definitions (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     namespace   TEXT    NOT NULL CONSTRAINT namespace_not_empty CHECK (namespace <> ''),
@@ -40,6 +58,33 @@ CREATE TABLE definitions (
     created_at  INTEGER NOT NULL,
     PRIMARY KEY (tenant, namespace, name, version)
 );
+
+CREATE TABLE deployment_keys (
+    name  TEXT PRIMARY KEY,
+    value BLOB NOT NULL CHECK (length(value) = 32)
+) WITHOUT ROWID;
+
+CREATE TABLE events (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    source       TEXT    NOT NULL CONSTRAINT source_not_empty CHECK (source <> ''),
+    event_id     TEXT    NOT NULL CONSTRAINT event_id_not_empty CHECK (event_id <> ''),
+    event_type   TEXT    NOT NULL CONSTRAINT event_type_not_empty CHECK (event_type <> ''),
+    received_at  INTEGER NOT NULL,
+    kept_until   INTEGER,
+    expires_at   INTEGER NOT NULL,
+    told         INTEGER NOT NULL,
+    taken        INTEGER NOT NULL,
+    started      INTEGER NOT NULL,
+    event        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX events_expiry ON events (expires_at);
+
+CREATE INDEX events_kept ON events (tenant, event_type, id) WHERE kept_until IS NOT NULL;
+
+CREATE UNIQUE INDEX events_source ON events (tenant, source, event_id);
 
 CREATE TABLE inbox (
     tenant        TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -62,11 +107,82 @@ CREATE TABLE outbox (
     UNIQUE (tenant, id)
 );
 
+CREATE TABLE schedule_slots (
+    tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    schedule  BLOB    NOT NULL CONSTRAINT schedule_not_empty CHECK (length(schedule) = 16),
+    slot      INTEGER NOT NULL,
+    outcome   TEXT    NOT NULL CHECK (outcome IN ('fired', 'triggered', 'merged', 'skipped', 'failed')),
+    count     INTEGER NOT NULL CHECK (count > 0),
+    instance  BLOB,
+    late_us   INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    detail    TEXT,
+    PRIMARY KEY (tenant, schedule, slot)
+) WITHOUT ROWID;
+
+CREATE TABLE schedules (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    namespace    TEXT    NOT NULL CONSTRAINT namespace_not_empty CHECK (namespace <> ''),
+    name         TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    version      TEXT    NOT NULL CONSTRAINT version_not_empty CHECK (version <> ''),
+    kind         TEXT    NOT NULL CHECK (kind IN ('cron', 'every', 'after', 'on')),
+    spec         TEXT    NOT NULL,
+    time_zone    TEXT    NOT NULL,
+    missed       TEXT    NOT NULL,
+    status       TEXT    NOT NULL CHECK (status IN ('active', 'paused', 'ended')),
+    anchor       INTEGER NOT NULL,
+    last_slot    INTEGER,
+    next_slot    INTEGER,
+    due_at       INTEGER,
+    instance     BLOB,
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
+
+CREATE UNIQUE INDEX schedules_name ON schedules (tenant, namespace, name);
+
 CREATE TABLE schema_migrations (
     version INTEGER PRIMARY KEY,
     name    TEXT NOT NULL,
     sha256  BLOB NOT NULL
 );
+
+CREATE TABLE secrets (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    name        TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    version     INTEGER NOT NULL,
+    key_id      TEXT    NOT NULL CHECK (key_id <> ''),
+    sealed      BLOB    NOT NULL CHECK (length(sealed) > 0),
+    hosts       BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE subscriptions (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    kind        TEXT    NOT NULL CHECK (kind IN ('listen', 'schedule')),
+    owner       BLOB    NOT NULL CONSTRAINT owner_not_empty CHECK (length(owner) = 16),
+    token       INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    event_type  TEXT    NOT NULL,
+    path        TEXT    NOT NULL,
+    value       TEXT    NOT NULL,
+    PRIMARY KEY (tenant, kind, owner, token, position)
+) WITHOUT ROWID;
+
+CREATE INDEX subscriptions_wanted ON subscriptions (tenant, kind, event_type, path, value);
+
+CREATE TABLE tenant_clocks (
+    tenant     TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    ahead_us   INTEGER NOT NULL CHECK (ahead_us > 0),
+    PRIMARY KEY (tenant)
+) WITHOUT ROWID;
 
 CREATE TABLE tenants (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -126,7 +242,7 @@ CREATE TABLE wf_instances (
     input           BLOB    NOT NULL,
     output          BLOB,
     error           BLOB,
-    context         BLOB,
+    context         BLOB, parent BLOB, parent_token INTEGER, parent_item INTEGER,
     PRIMARY KEY (tenant, id)
 );
 
@@ -134,6 +250,8 @@ CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE b
 
 CREATE UNIQUE INDEX wf_instances_open_key ON wf_instances (tenant, business_key)
     WHERE business_key IS NOT NULL AND ended_at IS NULL;
+
+CREATE INDEX wf_instances_parent ON wf_instances (tenant, parent, status, id) WHERE parent IS NOT NULL;
 
 CREATE INDEX wf_instances_parts ON wf_instances (tenant, id) WHERE business_parts IS NOT NULL;
 

@@ -308,7 +308,7 @@ fn secrets_are_declared_and_not_computed_with() {
     );
     refused(
         &call("headers: { X-Key: '${ $secrets.key | @base64 }' }"),
-        "6:73 /do/0/a/with/headers/X-Key bad-expression: the expression does not compile: a secret can only be put in as it is: `$secrets.name`, or inside a text: `\"Bearer \\($secrets.name)\"`",
+        "6:69 /do/0/a/with/headers/X-Key bad-expression: the expression does not compile: a secret can only be put in as it is: `$secrets.name`, or inside a text: `\"Bearer \\($secrets.name)\"`",
     );
 }
 

@@ -305,3 +305,14 @@ pub(crate) async fn counts_add_up(opened: &Opened) {
     expected.timers = 3;
     assert_eq!(opened.store.counts(None).await.unwrap(), expected);
 }
+
+/// An instance that goes on in another version is of that version in projection and snapshot.
+pub(crate) async fn an_instance_is_moved_in_both_tables(opened: &Opened) {
+    opened.put(vec![create(1)]).await;
+    let moved = Write::MoveInstance { instance: id(1), definition_version: "9.9.9".to_owned() };
+    opened.put(vec![update(1, 2), moved]).await;
+    let view = opened.store.instance(&acme(), id(1)).await.unwrap().unwrap();
+    let loaded = opened.store.load(&acme(), id(1)).await.unwrap().unwrap();
+    assert_eq!((view.row.version.as_str(), loaded.version.as_str()), ("9.9.9", "9.9.9"));
+    assert_eq!(loaded.state_version, 2);
+}

@@ -101,6 +101,7 @@ macro_rules! every_case {
                     load_and_instance_show_what_was_written changes_leave_the_rest history_runs_upwards
                     pages_run_newest_first filters_select by_business_key definitions_by_semver
                     outbox_in_commit_order dead_letters_by_filter counts_add_up
+                    an_instance_is_moved_in_both_tables
                 }
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
