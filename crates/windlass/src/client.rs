@@ -54,6 +54,10 @@ impl Ask {
         Ask::new(Method::POST, format!("/api/v1{}", path.as_ref()))
     }
 
+    pub(crate) fn put(path: impl AsRef<str>) -> Ask {
+        Ask::new(Method::PUT, format!("/api/v1{}", path.as_ref()))
+    }
+
     pub(crate) fn delete(path: impl AsRef<str>) -> Ask {
         Ask::new(Method::DELETE, format!("/api/v1{}", path.as_ref()))
     }

@@ -3,7 +3,7 @@
 use crate::harness::{APPROVE, HELLO, World};
 use axum::body::Body;
 use serde_json::json;
-use server::routes::ROUTES;
+use server::routes::{ROUTES, Route};
 
 const CANARY: &str = "canary-of-acme";
 
@@ -33,7 +33,9 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
     let dataset = world.send(request.body(Body::from(format!("\"{CANARY}\"\n"))).unwrap()).await.ok(201);
     let dataset = dataset["id"].as_str().unwrap().to_owned();
     let foreign = world.token("globex", "admin");
-    for route in ROUTES.iter().filter(|route| route.documented && route.path.contains('{')) {
+    // Putting makes an object of one's own.
+    let named = |route: &&Route| route.documented && route.path.contains('{') && route.method != "PUT";
+    for route in ROUTES.iter().filter(named) {
         let id = match route.path {
             path if path.contains("/tasks/") => task.clone(),
             path if path.contains("/dead-letters/") => letter.clone(),

@@ -7,7 +7,6 @@ use crate::{
     view::{Column, plain, time},
 };
 use clap::Subcommand;
-use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
     io::{IsTerminal, Read},
@@ -54,7 +53,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
         Verb::Set { name, file, json, hosts } => {
             let value = read(file, json)?;
-            let ask = Ask::new(Method::PUT, format!("/secrets/{}", segment(&name)));
+            let ask = Ask::put(format!("/secrets/{}", segment(&name)));
             let ask = ask.json(&json!({ "value": value, "hosts": hosts }));
             change(context, ask, COLUMNS, "name it in a definition: `use: { secrets: [ … ] }`")
                 .await

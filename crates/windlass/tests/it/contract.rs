@@ -100,6 +100,7 @@ async fn shapes_of_json() {
     let shown = json(&["instance", "show", id]).await;
     let expected = [
         "calls",
+        "children",
         "context",
         "correlation_id",
         "created_at",
@@ -110,6 +111,7 @@ async fn shapes_of_json() {
         "input",
         "key",
         "output",
+        "parent",
         "pointer",
         "status",
         "traceparent",
