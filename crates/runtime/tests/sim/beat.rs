@@ -33,7 +33,7 @@ do:
       to:
         any: [ { with: { type: pong }, correlate: { seed: { from: .data.seed, expect: '${ .seed }' } } } ]
         until: '${ length >= 3 }'
-  output: { as: '${ map(.n) | sort }' }
+    output: { as: '${ map(.n) | sort }' }
 ";
 
 pub(crate) fn tenant() -> TenantId {
