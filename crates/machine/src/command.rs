@@ -122,6 +122,17 @@ pub struct GivenUp {
     pub envelope: String,
 }
 
+/// A step of a saga that failed for good where the saga must not stop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incident {
+    /// The reference of the step's `undo`, or of its `do` once the saga only goes forward.
+    pub step: String,
+    pub attempts: u32,
+    pub fault: Fault,
+    /// What the step was given.
+    pub input: Data,
+}
+
 /// What ties an instance to the request that began it; handed on to everything it causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -200,6 +211,8 @@ pub enum Effect {
     },
     /// The instance faulted because this call was given up.
     DeadLetter(GivenUp),
+    /// The instance faulted because a saga can neither go back nor forward.
+    Incident(Incident),
     /// The instance ended, and another waits for that.
     TellParent(Box<(Parent, Outcome)>),
     /// The instance no longer waits for this child.

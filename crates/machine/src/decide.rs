@@ -9,6 +9,7 @@ mod body;
 mod call;
 mod catch;
 mod child;
+mod close;
 mod emit;
 mod ending;
 mod eval;
@@ -18,12 +19,13 @@ mod listen;
 mod map;
 mod order;
 mod request;
+mod saga;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
 
 use crate::{
-    command::{Answer, Command, Decision, Effect, Event, Placeholder, SignalType, Subject},
+    command::{Answer, Command, Decision, Effect, Event, GivenUp, Placeholder, SignalType, Subject},
     data::Data,
     expr::Evaluation,
     fault::{self, Fault},
@@ -118,8 +120,8 @@ impl Turn<'_> {
     /// Obeys a command on an instance that exists. `false` means it changes nothing.
     fn obey(&mut self, command: &Command) -> Ran<bool> {
         match (self.state.status, command) {
-            (Status::Open | Status::Paused, Command::Cancel) => Ok(self.cancel()),
-            (Status::Open | Status::Paused, Command::ParentClosed) => Ok(self.parent_closed()),
+            (Status::Open | Status::Paused, Command::Cancel) => self.cancel(),
+            (Status::Open | Status::Paused, Command::ParentClosed) => self.parent_closed(),
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
             (Status::Faulted, Command::Retry) => self.retry_failed(),
@@ -144,16 +146,7 @@ impl Turn<'_> {
                 Ok(self.leaf_done(*token, WaitKind::TaskCompletion, result))
             }
             Command::CallFailed { token, fault, given_up } => match self.take_called(*token) {
-                Some(wait) => {
-                    self.fail(wait.branch, fault.clone())?;
-                    // Nobody caught it: the call waits among the dead letters for somebody to run it again.
-                    // One of many items has its error among the results, and is started again with the others.
-                    let is_item = self.state.parent.as_ref().is_some_and(|parent| parent.item.is_some());
-                    if let (true, false, Some(call)) = (self.state.faults(), is_item, given_up) {
-                        self.effects.push(Effect::DeadLetter(call.clone()));
-                    }
-                    Ok(true)
-                }
+                Some(wait) => self.call_failed(&wait, fault, given_up.as_ref()),
                 None => Ok(false),
             },
             Command::ChildStarted { token } => Ok(self.child_started(*token)),
@@ -186,6 +179,23 @@ impl Turn<'_> {
             }
             WaitKind::Retry => self.push(wait.branch, Next::Attempt),
             _ => self.timed_out(&wait)?,
+        }
+        Ok(true)
+    }
+
+    fn call_failed(&mut self, wait: &Wait, fault: &Fault, given_up: Option<&GivenUp>) -> Ran<bool> {
+        let was_closing = self.fault_closing().is_some();
+        self.fail(wait.branch, fault.clone())?;
+        // One of many items has its error among the results, and is started again with the others.
+        let is_item = self.state.parent.as_ref().is_some_and(|parent| parent.item.is_some());
+        let Some(call) = given_up.filter(|_| !is_item) else { return Ok(true) };
+        if self.state.faults() {
+            // Nobody caught it: the call waits among the dead letters for somebody to run it again.
+            if !self.effects.iter().any(|effect| matches!(effect, Effect::Incident(_))) {
+                self.effects.push(Effect::DeadLetter(call.clone()));
+            }
+        } else if let (false, Some(given_up)) = (was_closing, self.fault_closing()) {
+            *given_up = Some(call.clone());
         }
         Ok(true)
     }
@@ -239,8 +249,7 @@ impl Turn<'_> {
         }
         if workflows_own {
             let instance = fault.instance.or(Some("/".to_owned()));
-            self.fault_workflow(Fault { instance, ..fault });
-            return Ok(());
+            return self.fault_workflow(Fault { instance, ..fault });
         }
         self.fail(branch, fault)
     }
@@ -344,6 +353,10 @@ impl Turn<'_> {
         debug_assert!(
             state.waits.iter().all(|wait| wait.frame == 0 || state.branch(wait.branch).is_some()),
             "every wait belongs to a branch"
+        );
+        debug_assert!(
+            state.closings.is_empty() || !matches!(state.status, Status::Completed | Status::Cancelled),
+            "nothing is left to close in an instance that ended well"
         );
     }
 }

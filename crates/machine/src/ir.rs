@@ -248,6 +248,10 @@ pub enum Kind {
     Call {
         call: Call,
     },
+    /// `saga:1.0.0@default`: done in order, undone in reverse if it cannot be finished.
+    Saga {
+        steps: Vec<SagaStep>,
+    },
     /// Understood and validated, but this engine cannot execute it; deploying is refused with this text.
     Unsupported {
         what: String,
@@ -272,6 +276,7 @@ impl Kind {
             Kind::Emit { .. } => "emit",
             Kind::Listen { .. } => "listen",
             Kind::Call { .. } => "call",
+            Kind::Saga { .. } => "saga",
             Kind::Unsupported { .. } => "unsupported",
         }
     }
@@ -284,6 +289,11 @@ impl Kind {
                 std::iter::once(list.as_slice()).chain(catch.list.as_deref()).collect()
             }
             Kind::Listen { foreach, .. } => foreach.iter().map(|foreach| foreach.list.as_slice()).collect(),
+            Kind::Saga { steps } => {
+                let parts =
+                    steps.iter().flat_map(|step| [std::slice::from_ref(&step.r#do), step.undo.as_slice()]);
+                parts.filter(|list| !list.is_empty()).collect()
+            }
             Kind::Set { .. }
             | Kind::Switch { .. }
             | Kind::Wait { .. }
@@ -293,6 +303,25 @@ impl Kind {
             | Kind::Unsupported { .. } => vec![],
         }
     }
+}
+
+/// The variable that holds the outputs of a saga's steps so far, by name.
+pub const SAGA_STEPS: &str = "steps";
+/// The variable that holds the error of a saga's step to its retry policy.
+pub const SAGA_ERROR: &str = "error";
+
+/// One step of a saga.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SagaStep {
+    pub name: String,
+    pub r#do: StepId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<StepId>,
+    /// Once it is done the saga only goes forward.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pivot: bool,
+    /// How `undo` is tried again, and `do` once the saga only goes forward.
+    pub retry: Retry,
 }
 
 /// One case of a switch, in order; the case without `when` is the default wherever it stands.
@@ -371,6 +400,23 @@ pub struct Retry {
     pub total_max: Option<Delay>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<(Delay, Delay)>,
+}
+
+impl Retry {
+    /// How a saga's step is tried again unless it has a policy of its own: 1, 2, 4, 8, 16 and 32 s between attempts,
+    /// each of which may be several attempts of a call.
+    pub fn of_sagas() -> Retry {
+        Retry {
+            when: None,
+            except_when: None,
+            delay: Delay::Fixed(Span::from_secs(1)),
+            backoff: Backoff::Exponential { factor: 2.0, max: Some(Span::from_secs(60)) },
+            count_max: Some(6),
+            attempt_max: None,
+            total_max: None,
+            jitter: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

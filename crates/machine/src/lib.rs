@@ -7,6 +7,7 @@
 
 pub mod child;
 pub mod command;
+pub mod compensation;
 pub mod correlation;
 pub mod data;
 pub mod decide;
@@ -18,6 +19,7 @@ pub mod ir;
 pub mod language;
 pub mod program;
 pub mod retry;
+pub mod saga;
 pub mod schedule;
 pub mod schema;
 pub mod snapshot;

@@ -41,6 +41,14 @@ impl Program {
         Ok(Program { ir, exprs, input_schema, schemas, lifecycle })
     }
 
+    /// The steps of a saga; none if the step is something else.
+    pub fn saga_steps(&self, id: ir::StepId) -> &[ir::SagaStep] {
+        match &self.step(id).kind {
+            ir::Kind::Saga { steps } => steps,
+            _ => &[],
+        }
+    }
+
     pub fn step(&self, id: ir::StepId) -> &ir::Step {
         &self.ir.steps[id as usize]
     }

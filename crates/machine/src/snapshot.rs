@@ -10,6 +10,7 @@ use crate::{
     fault::Fault,
     id,
     program::Program,
+    saga::Closing,
     state::{
         Body, Branch, BusinessReference, Ending, Expectation, Listening, ROOT, State, Status, Wait, WaitKind,
         Wanted,
@@ -61,6 +62,10 @@ struct WorkflowState<'a> {
     context: Data,
     branches: Cow<'a, [Branch]>,
     waits: Cow<'a, [Wait]>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    closings: Cow<'a, [Closing]>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    undone: u64,
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     output: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,8 +76,12 @@ struct WorkflowState<'a> {
     yields: u32,
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_empty(closings: &[Closing]) -> bool {
+    closings.is_empty()
+}
+
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 fn is_untraced(trace: &Trace) -> bool {
@@ -127,6 +136,8 @@ pub fn write(program: &Program, state: &State) -> Snapshot {
             context: state.context.clone(),
             branches: Cow::Borrowed(&state.branches),
             waits: Cow::Borrowed(&state.waits),
+            closings: Cow::Borrowed(&state.closings),
+            undone: state.undone,
             output: state.output.clone(),
             error: state.error.as_ref().map(Cow::Borrowed),
             yields: state.yields,
@@ -168,6 +179,8 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
         context: inner.context,
         branches: inner.branches.into_owned(),
         waits: inner.waits.into_owned(),
+        closings: inner.closings.into_owned(),
+        undone: inner.undone,
         buffer: document.continuation_buffer.into_owned(),
         output: inner.output,
         error: inner.error.map(Cow::into_owned),
@@ -283,6 +296,7 @@ fn resume(program: &Program, state: &State, wait: &Wait) -> Resume {
         Body::Try(attempt) => Some(attempt.cursor.at),
         Body::Listen(listening) if listening.iterating => Some(listening.cursor.at),
         Body::Around(around) if around.inside => Some(around.cursor.at),
+        Body::Saga(saga) => Some(saga.at),
         Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) | Body::Map(_) => None,
     });
     Resume {

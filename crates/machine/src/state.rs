@@ -12,6 +12,7 @@ use crate::{
     data::Data,
     fault::Fault,
     ir::{StepId, Then},
+    saga::{Act, Closing, Saga},
     time::{Span, Time},
 };
 pub use listen::{EVENTS_MAX, Expectation, Interest, Key, Listening, Wanted};
@@ -59,6 +60,10 @@ pub struct State {
     pub context: Data,
     pub branches: Vec<Branch>,
     pub waits: Vec<Wait>,
+    /// What ends parts of the instance as soon as the sagas in them are settled.
+    pub closings: Vec<Closing>,
+    /// Saga steps undone so far.
+    pub undone: u64,
     /// Signals nothing waits for yet (at most [`SIGNALS_MAX`]), and what came in while paused (as many as waits).
     pub buffer: Vec<Command>,
     pub output: Option<Data>,
@@ -112,6 +117,13 @@ pub struct Branch {
     /// What the branch does next, when it stands between two steps instead of at a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
+}
+
+impl Branch {
+    /// What the innermost step of the branch is in the middle of.
+    pub fn top_body(&self) -> Option<&Body> {
+        self.frames.last().map(|frame| &frame.body)
+    }
 }
 
 /// One hop of a branch. Every hop can be stored, so that a turn can stop, and a fault can be retried, at any of them.
@@ -178,6 +190,7 @@ pub enum Body {
         joined: Vec<Joined>,
     },
     Listen(Listening),
+    Saga(Saga),
     /// Inside what extensions put around the step.
     Around(Around),
     /// A `map` step.
@@ -320,6 +333,8 @@ impl State {
             context: Data::NULL,
             branches: Vec::new(),
             waits: Vec::new(),
+            closings: Vec::new(),
+            undone: 0,
             buffer: Vec::new(),
             output: None,
             error: None,
@@ -354,6 +369,12 @@ impl State {
             .min_by_key(|wait| (wait.kind.is_limit(), wait.until.unwrap_or(Time(i64::MAX)), wait.token))
     }
 
+    /// True once the instance was told to cancel and something must be settled first.
+    pub fn is_cancelling(&self) -> bool {
+        let ending = self.ending.as_ref().is_some_and(|ending| ending.status == Status::Cancelled);
+        ending || self.closings.iter().any(|closing| closing.act == Act::Cancel)
+    }
+
     /// The status word of the API.
     pub fn status_word(&self) -> &'static str {
         match self.status {
@@ -361,6 +382,7 @@ impl State {
             Status::Faulted => "faulted",
             Status::Cancelled => "cancelled",
             Status::Paused => "paused",
+            Status::Open if self.is_cancelling() => "cancelling",
             Status::Open
                 if self.waits.iter().any(|wait| matches!(wait.kind, WaitKind::Call | WaitKind::Map)) =>
             {

@@ -7,7 +7,10 @@ use crate::{
     refusal, rows,
     turn::{self, Source, Work},
 };
-use machine::{Command, State, TenantId, Time, command::GivenUp};
+use machine::{
+    Command, State, TenantId, Time,
+    command::{GivenUp, Incident},
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
@@ -20,6 +23,7 @@ pub(crate) enum Reason {
     DefinitionMissing,
     SnapshotInconsistent,
     RetriesExhausted,
+    SagaStuck,
 }
 
 impl Reason {
@@ -29,6 +33,7 @@ impl Reason {
             Reason::DefinitionMissing => "definition-missing",
             Reason::SnapshotInconsistent => "snapshot-inconsistent",
             Reason::RetriesExhausted => "retries-exhausted",
+            Reason::SagaStuck => "saga-stuck",
         }
     }
 }
@@ -61,6 +66,31 @@ pub(crate) fn of_call(engine: &Engine, call: &GivenUp, instance: Uuid, state: &S
         envelope: call.envelope.clone().into_bytes(),
         origin: rows::to_json(&origin),
         attempts: call.attempts,
+        last_node: engine.node,
+        failed_at: now,
+    }))
+}
+
+/// The dead letter of a saga that can neither go back nor forward. Putting it back runs the step again.
+pub(crate) fn of_incident(engine: &Engine, incident: &Incident, instance: Uuid, now: Time) -> Write {
+    #[derive(Serialize)]
+    struct Envelope<'a> {
+        step: &'a str,
+        input: &'a machine::Data,
+        error: &'a machine::Fault,
+    }
+    let Incident { step, attempts, fault, input } = incident;
+    let detail = fault.detail.as_deref().or(fault.title.as_deref()).unwrap_or(&fault.error_type);
+    let origin = Origin { name: step.clone(), faulted: true, ..Origin::default() };
+    Write::DeadLetter(Box::new(DeadLetterRow {
+        id: engine.entropy.id(now),
+        source: "saga".to_owned(),
+        reason: Reason::SagaStuck.word().to_owned(),
+        detail: format!("{step} failed {attempts} times: {detail}"),
+        instance: Some(instance),
+        envelope: rows::to_json(&Envelope { step, input, error: fault }),
+        origin: rows::to_json(&origin),
+        attempts: *attempts,
         last_node: engine.node,
         failed_at: now,
     }))

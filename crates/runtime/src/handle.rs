@@ -12,7 +12,13 @@ use crate::{
     refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
 };
-use machine::{Command, Data, Fault, Program, TenantId, Time, language, language::Format, time::Span};
+use machine::{
+    Command, Data, Fault, Program, TenantId, Time,
+    compensation::{Undo, compensation},
+    language,
+    language::Format,
+    time::Span,
+};
 use std::{sync::Arc, time::Duration};
 use store::{Commit, Conflict, Outcome, Store, Write, rows::*};
 use tokio::sync::broadcast;
@@ -282,7 +288,10 @@ impl Handle {
         let work =
             Work { actor: Some(actor.to_owned()), expected, ..Work::new(tenant.clone(), instance, command) };
         let turned = turn::ask(&self.engine, work).await?;
-        if turned.changed || turned.status == wanted {
+        if turned.changed
+            || turned.status == wanted
+            || (order, turned.status) == (Order::Cancel, "cancelling")
+        {
             tracing::info!(%tenant, %instance, actor, order = wanted, "order");
             return Ok(turned.status.to_owned());
         }
@@ -291,6 +300,12 @@ impl Handle {
             detail: format!("a {} instance cannot be {wanted}", turned.status),
             existing: None,
         })
+    }
+
+    /// What would be undone if the instance had to leave its sagas now, in order.
+    pub async fn compensation(&self, tenant: &TenantId, instance: Uuid) -> Answer<Vec<Undo>> {
+        let current = turn::look(&self.engine, tenant, instance).await?;
+        Ok(compensation(&current.program, &current.state))
     }
 
     /// Waits up to `wait` for the end.

@@ -112,6 +112,9 @@ impl Change<'_> {
                 let state = &self.decision.state;
                 writes.push(dead_letters::of_call(self.engine, call, instance, state, self.now));
             }
+            Effect::Incident(incident) => {
+                writes.push(dead_letters::of_incident(self.engine, incident, instance, self.now));
+            }
             Effect::TellParent(told) => self.tell_parent(told, version, writes, born),
             Effect::CloseChild { child } => {
                 let row = parent_closed(&self.subject.tenant, *child, self.now);

@@ -225,7 +225,7 @@ async fn attempt(
 ) -> Result<(Turned, Option<Cached>), Trouble> {
     let (current, remembered) = match cached {
         Some(cached) => (cached, true),
-        None => (load(engine, work).await?, false),
+        None => (load(engine, &work.tenant, work.instance).await?, false),
     };
     is_expected(work, current.version, remembered)?;
     let subject = engine.subject(&work.tenant, work.instance);
@@ -365,11 +365,20 @@ async fn consume_only(
     }
 }
 
-async fn load(engine: &Engine, work: &Work) -> Result<Cached, Trouble> {
-    let loaded = engine.store.load(&work.tenant, work.instance).await.map_err(Trouble::Store)?;
+/// The stored state of an instance, for somebody who only looks at it.
+pub(crate) async fn look(engine: &Engine, tenant: &TenantId, instance: Uuid) -> Result<Cached, Refusal> {
+    load(engine, tenant, instance).await.map_err(|trouble| match trouble {
+        Trouble::NoInstance => Refusal::NotFound("instance".to_owned()),
+        Trouble::Store(error) => refusal::of_store(error),
+        Trouble::Broken(reason, detail) => Refusal::Conflict { code: reason.word(), detail, existing: None },
+        _ => Refusal::Unavailable("the instance could not be read".to_owned()),
+    })
+}
+
+async fn load(engine: &Engine, tenant: &TenantId, instance: Uuid) -> Result<Cached, Trouble> {
+    let loaded = engine.store.load(tenant, instance).await.map_err(Trouble::Store)?;
     let loaded = loaded.ok_or(Trouble::NoInstance)?;
-    let program =
-        engine.definitions.exact(&work.tenant, &loaded.namespace, &loaded.name, &loaded.version).await;
+    let program = engine.definitions.exact(tenant, &loaded.namespace, &loaded.name, &loaded.version).await;
     let program = program.map_err(|missing| match missing {
         Missing::Unknown => Trouble::Broken(
             Reason::DefinitionMissing,

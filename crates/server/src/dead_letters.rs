@@ -47,9 +47,9 @@ pub(crate) struct DeadLetterDetail {
     origin: Stored,
 }
 
-const SOURCES: &[&str] = &["signal", "timer", "call"];
+const SOURCES: &[&str] = &["signal", "timer", "call", "saga"];
 const REASONS: &[&str] =
-    &["deserialization", "definition-missing", "snapshot-inconsistent", "retries-exhausted"];
+    &["deserialization", "definition-missing", "snapshot-inconsistent", "retries-exhausted", "saga-stuck"];
 
 /// Lists dead letters, newest first.
 #[utoipa::path(

@@ -121,8 +121,17 @@ fn open_call(row: store::rows::CallRow) -> OpenCall {
     }
 }
 
-const STATUSES: &[&str] =
-    &["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled", "suspended"];
+const STATUSES: &[&str] = &[
+    "pending",
+    "running",
+    "waiting",
+    "paused",
+    "cancelling",
+    "completed",
+    "faulted",
+    "cancelled",
+    "suspended",
+];
 const FILTERS: &[&str] =
     &["status", "namespace", "name", "version", "key", "parts", "parent", "from", "to", "limit", "cursor"];
 

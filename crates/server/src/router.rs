@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, datasets, dead_letters, definitions, docs, events, frame, health, history,
-    instances, keys, me, metrics,
+    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, docs, events, frame, health,
+    history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -91,6 +91,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(instances::read))
         .routes(routes!(history::list))
         .routes(routes!(result::read))
+        .routes(routes!(compensation::read))
         .routes(routes!(orders::signal))
         .routes(routes!(orders::signal_by_token))
         .routes(routes!(orders::cancel))

@@ -55,6 +55,7 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/instances/{id}", Needs(InstancesRead)),
     get("/api/v1/instances/{id}/history", Needs(InstancesRead)),
     get("/api/v1/instances/{id}/result", Needs(InstancesRead)),
+    get("/api/v1/instances/{id}/compensation", Needs(InstancesRead)),
     post("/api/v1/instances/{id}/signals/{name}", Needs(InstancesSignal)),
     post("/api/v1/instances/{id}/cancel", Needs(InstancesOrder)),
     post("/api/v1/instances/{id}/pause", Needs(InstancesOrder)),

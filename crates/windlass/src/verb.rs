@@ -47,6 +47,13 @@ pub(crate) struct ListArgs {
     all: bool,
 }
 
+impl ListArgs {
+    /// For lists that have one page.
+    pub(crate) fn whole() -> ListArgs {
+        ListArgs { limit: None, cursor: None, all: false }
+    }
+}
+
 /// Most items a page holds; asked for when all pages are wanted.
 const PAGE_MAX: u16 = 200;
 

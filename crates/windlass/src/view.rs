@@ -244,6 +244,7 @@ pub(crate) fn symbol(status: &str) -> &'static str {
         "completed" | "active" => "✓",
         "faulted" => "✗",
         "cancelled" | "suspended" => "⊘",
+        "cancelling" => "↺",
         "paused" => "‖",
         "waiting" | "claimed" => "◐",
         "running" => "●",

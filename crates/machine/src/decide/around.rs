@@ -48,8 +48,7 @@ impl Turn<'_> {
                     self.top_mut(branch).body = Body::Leaf;
                     return self.begin(branch, step, input);
                 };
-                self.leave(branch, id, output, then);
-                return Ok(());
+                return self.leave(branch, id, output, then);
             };
             let applies = match extension.when {
                 Some(when) => self.eval(branch, when, &input)?.is_true(),

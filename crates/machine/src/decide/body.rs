@@ -42,6 +42,7 @@ impl Turn<'_> {
             Kind::Emit { event } => self.emit(branch, event, &input),
             Kind::Listen { to, .. } => self.begin_listen(branch, to, &input),
             Kind::Call { call } => self.begin_call(branch, step, call, &input),
+            Kind::Saga { steps } => self.begin_saga(branch, steps, input),
             Kind::Unsupported { what, .. } => Err(Stop::Fault(Fault::new(
                 fault::Kind::Configuration,
                 format!("{what} is not supported by this engine"),

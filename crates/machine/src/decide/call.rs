@@ -65,6 +65,7 @@ impl Turn<'_> {
         affordable(&payload)?;
         let key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Call, None);
+        self.mark_begun(branch, token);
         let step = step.reference.clone();
         let (trace, secrets) = (self.state.trace.clone(), std::mem::take(&mut self.secrets));
         self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace, secrets }));
@@ -104,6 +105,8 @@ impl Turn<'_> {
                         hash.update(around_of.unwrap_or_default());
                         (around.at * 2 + u32::from(around.done.is_some()), around.cursor.jumps)
                     }
+                    // What was undone and is done again is another effect.
+                    Body::Saga(saga) => ((saga.round >> 32) as u32, saga.round as u32),
                     Body::Leaf | Body::Fork { .. } => (0, 0),
                     Body::Map(map) => (map.cursor as u32, map.rounds.len() as u32),
                 };

@@ -4,9 +4,9 @@ use super::{Turn, eval::Stop};
 use crate::{
     data::Data,
     fault::Fault,
-    ir::{Backoff, Catch, ErrorFilter, Kind, Retry},
+    ir::{Backoff, Catch, ErrorFilter, Kind, Retry, StepId},
     state::{BACKOFF_MAX, Body, Cursor, Phase, RETRIES_MAX, WaitKind},
-    time::Span,
+    time::{Span, Time},
 };
 
 impl Turn<'_> {
@@ -14,6 +14,10 @@ impl Turn<'_> {
     pub(super) fn begin_attempt(&mut self, branch: u32) -> Result<(), Stop> {
         let program = self.program;
         let frame = self.top_mut(branch);
+        if let Body::Saga(_) = &frame.body {
+            self.enter_saga_step(branch);
+            return Ok(());
+        }
         let (Body::Try(attempt), Some(id)) = (&mut frame.body, frame.step) else { return Ok(()) };
         attempt.phase = Phase::Trying;
         attempt.cursor = Cursor::default();
@@ -71,12 +75,32 @@ impl Turn<'_> {
 
     /// Waits for the next attempt if the policy allows one.
     fn back_off(&mut self, branch: u32, retry: &Retry, input: &Data) -> Result<bool, Stop> {
+        let frame = self.top(branch);
+        let (Body::Try(attempt), Some(id)) = (&frame.body, frame.step) else { return Ok(false) };
+        let tried = (attempt.retries, frame.started_at);
+        if !self.wait_to_retry(branch, id, retry, tried, input)? {
+            return Ok(false);
+        }
+        if let Body::Try(attempt) = &mut self.top_mut(branch).body {
+            attempt.retries += 1;
+            attempt.phase = Phase::BackingOff;
+        }
+        Ok(true)
+    }
+
+    /// Makes the top frame wait for another attempt at `step`, which was retried that often since then. `false` if
+    /// the policy allows no more.
+    pub(super) fn wait_to_retry(
+        &mut self,
+        branch: u32,
+        step: StepId,
+        retry: &Retry,
+        (retries, since): (u32, Time),
+        input: &Data,
+    ) -> Result<bool, Stop> {
         if !self.applies(branch, retry.when, retry.except_when, input)? {
             return Ok(false);
         }
-        let frame = self.top(branch);
-        let (Body::Try(attempt), Some(id)) = (&frame.body, frame.step) else { return Ok(false) };
-        let (retries, started_at) = (attempt.retries, frame.started_at);
         if retries >= retry.count_max.unwrap_or(RETRIES_MAX) {
             return Ok(false);
         }
@@ -88,21 +112,17 @@ impl Turn<'_> {
         }
         let due = self.now.after(wait);
         if let Some(total) = retry.total_max
-            && due.since(started_at) > self.delay(branch, total, input)?
+            && due.since(since) > self.delay(branch, total, input)?
         {
             return Ok(false);
-        }
-        if let Body::Try(attempt) = &mut self.top_mut(branch).body {
-            attempt.retries += 1;
-            attempt.phase = Phase::BackingOff;
         }
         self.add_wait(branch, WaitKind::Retry, Some(due));
         let detail = Data::map([
             ("retry".to_owned(), Data::int(i64::from(retries + 1))),
             ("delayMs".to_owned(), Data::int(wait.as_millis())),
         ]);
-        self.note("step.retried", Some(id), Some(detail));
-        self.tell_step("retried", Some(id), &[]);
+        self.note("step.retried", Some(step), Some(detail));
+        self.tell_step("retried", Some(step), &[]);
         Ok(true)
     }
 

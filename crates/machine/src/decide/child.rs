@@ -35,6 +35,7 @@ impl Turn<'_> {
         let depth = self.depth_below()? - u32::from(until == Until::Continued);
         let call_key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Child, None);
+        self.mark_begun(branch, token);
         let awaited = Awaited {
             instance: id::derive(self.subject.instance, token),
             workflow: workflow.clone(),
@@ -158,10 +159,10 @@ impl Turn<'_> {
     }
 
     /// The parent no longer waits for this instance.
-    pub(super) fn parent_closed(&mut self) -> bool {
-        let Some(parent) = &mut self.state.parent else { return false };
+    pub(super) fn parent_closed(&mut self) -> Ran<bool> {
+        let Some(parent) = &mut self.state.parent else { return Ok(false) };
         let heard = std::mem::replace(&mut parent.tell, false);
-        self.cancel() || heard
+        Ok(self.cancel()? || heard)
     }
 
     /// Tells the parent how this instance ended, once.

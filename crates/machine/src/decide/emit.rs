@@ -36,6 +36,7 @@ impl Turn<'_> {
         self.trace_attributes(&mut attributes);
         let event = Data::map(attributes);
         super::eval::affordable(&event)?;
+        self.mark_begun(branch, sequence);
         self.effects.push(Effect::Emit { id: event_id, event: event.clone() });
         self.done(branch, event, None)
     }

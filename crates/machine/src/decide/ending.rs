@@ -5,11 +5,12 @@
 //! says what it will come to, and the only waits left are those that must end first. Whoever has something to finish
 //! keeps a wait through `drop_waits` (or makes one right after `end`) and calls `settle_end` when it is over.
 
-use super::Turn;
+use super::{Ran, Turn};
 use crate::{
     command::Effect,
     data::Data,
     fault::Fault,
+    saga::Act,
     state::{Ending, Status},
 };
 
@@ -62,10 +63,14 @@ impl Turn<'_> {
         self.state.error = error;
     }
 
-    /// Cancels, unless that is what the instance is coming to anyway.
-    pub(super) fn cancel(&mut self) -> bool {
+    /// Cancels, unless that is what the instance is coming to anyway. Sagas are undone first.
+    pub(super) fn cancel(&mut self) -> Ran<bool> {
+        if self.state.is_cancelling() {
+            return Ok(false);
+        }
         match &mut self.state.ending {
-            Some(ending) if ending.status == Status::Cancelled => return false,
+            // A saga that cannot go on must not be forgotten: it is run again first.
+            Some(_) if !self.state.closings.is_empty() => return Ok(false),
             Some(ending) => {
                 **ending = Ending::cancelled();
                 self.tell_all_steps("cancelled");
@@ -73,11 +78,16 @@ impl Turn<'_> {
                 self.note("workflow.closing", None, None);
             }
             None => {
-                self.tell_all_steps("cancelled");
-                self.end(Ending::cancelled());
+                // What came in while paused says which steps of a saga are done.
+                if self.state.status == Status::Paused && self.has_saga() {
+                    self.resume()?;
+                }
+                if !self.state.status.is_ended() && self.state.ending.is_none() {
+                    self.close(Act::Cancel)?;
+                }
             }
         }
-        true
+        Ok(true)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     data::Data,
     expr::{Args, Compiled, Evaluation},
     fault::{Fault, Kind},
-    ir::{Delay, ExprId, Template},
+    ir::{Delay, ExprId, SAGA_ERROR, SAGA_STEPS, Template},
     state::{Body, Frame},
     time::{Span, Time},
 };
@@ -224,6 +224,11 @@ impl Turn<'_> {
             (Body::Try(attempt), Kind::Try { catch, .. }) if name == catch.error_as => {
                 attempt.error.as_ref().map(Fault::to_data)
             }
+            (Body::Saga(saga), Kind::Saga { steps }) => match name {
+                SAGA_STEPS => Some(saga.output(steps)),
+                SAGA_ERROR => saga.error.as_ref().map(Fault::to_data),
+                _ => None,
+            },
             _ => None,
         }
     }

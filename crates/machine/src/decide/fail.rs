@@ -2,25 +2,20 @@
 
 use super::{Ran, Turn, ending::fault_detail, eval::Stop};
 use crate::{
+    command::{Effect, Incident},
     data::Data,
     fault::{Fault, Kind},
     ir,
+    saga::{Act, Cut},
     state::{Body, Ending, Joined, Next, Wait, WaitKind},
 };
 
-/// What ends before the fault goes outwards.
-enum Cut {
-    Nothing,
-    /// Everything inside the frame of that sequence.
-    Inside(u64),
-    /// The frame too.
-    With(u64),
-}
-
 /// What became of a fault.
-enum Fate {
+pub(super) enum Fate {
     Handled,
     Uncaught(Fault),
+    /// It stops at a saga that must not be left and cannot go on.
+    Stuck(Incident),
 }
 
 impl Turn<'_> {
@@ -41,10 +36,7 @@ impl Turn<'_> {
         let mut fault = Fault::new(Kind::Timeout, format!("{what} took longer than its limit"));
         fault.instance = Some(step.map_or("/".to_owned(), |id| self.program.step(id).reference.clone()));
         match (wait.frame, wait.kind) {
-            (0, _) => {
-                self.fault_workflow(fault);
-                Ok(())
-            }
+            (0, _) => self.fault_workflow(fault),
             // The try frame itself stays: its own catch takes the fault.
             (frame, WaitKind::AttemptTimeout) => self.fail_from(wait.branch, Cut::Inside(frame), fault),
             (frame, _) => self.fail_from(wait.branch, Cut::With(frame), fault),
@@ -67,20 +59,23 @@ impl Turn<'_> {
         }
         self.note("step.faulted", at, Some(fault_detail(&fault)));
         self.tell_step("faulted", at, &[("error", fault.to_data())]);
-        let before = (self.state.clone(), self.effects.len(), self.todo.clone());
+        self.close(Act::Fail { branch, cut, fault })
+    }
+
+    /// Unwinds; what nobody catches faults the workflow where it stands.
+    pub(super) fn go_outwards(&mut self, branch: u32, cut: Cut, fault: Fault) -> Ran<()> {
+        let before = self.kept();
         match self.unwind(branch, cut, fault)? {
-            Fate::Handled => {
-                self.state.branches.iter_mut().for_each(|branch| branch.next = None);
-                Ok(())
-            }
+            Fate::Handled => Ok(()),
             Fate::Uncaught(fault) => {
-                let (state, effects, todo) = before;
-                let sequence = self.state.sequence;
-                self.state = state;
-                self.state.sequence = sequence;
-                self.effects.truncate(effects);
-                self.todo = todo;
-                self.fault_workflow(fault);
+                self.put_back_to(before);
+                self.forget_failed_step(branch, cut, |_| true);
+                self.fault_workflow(fault)
+            }
+            Fate::Stuck(incident) => {
+                self.put_back_to(before);
+                self.stop(incident.fault.clone());
+                self.effects.push(Effect::Incident(incident));
                 Ok(())
             }
         }
@@ -98,7 +93,9 @@ impl Turn<'_> {
             }
         }
         loop {
-            let Some(own) = self.state.branch(branch) else { return Ok(Fate::Handled) };
+            let Some(own) = self.state.branch_mut(branch) else { return Ok(Fate::Handled) };
+            // A hop that was put off belongs to a step that ends now.
+            own.next = None;
             let Some(top) = own.frames.last() else {
                 match self.branch_failed(branch, fault) {
                     None => return Ok(Fate::Handled),
@@ -112,6 +109,9 @@ impl Turn<'_> {
             };
             if top.step.is_none() {
                 return Ok(Fate::Uncaught(fault));
+            }
+            if let Some(fate) = self.stop_at_saga(branch, &fault)? {
+                return Ok(fate);
             }
             match self.try_catch(branch, &fault) {
                 Ok(true) => return Ok(Fate::Handled),
@@ -152,29 +152,37 @@ impl Turn<'_> {
     }
 
     /// A fork branch came to its end.
-    pub(super) fn branch_done(&mut self, branch: u32, output: Data) {
+    pub(super) fn branch_done(&mut self, branch: u32, output: Data) -> Ran<()> {
         let Some((parent, position)) = self.state.branch(branch).and_then(|branch| branch.fork) else {
-            return;
+            return Ok(());
         };
+        if self.fork_competes(parent) {
+            return self.close(Act::Win { branch, output });
+        }
         let context = self.context(branch).clone();
         self.remove_branch(branch);
-        if self.fork_competes(parent) {
-            self.cancel_children(parent);
-            self.set_context(parent, context);
-            return self.push(parent, Next::Complete { output, then: None });
-        }
-        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return };
+        let Body::Fork { joined } = &mut self.top_mut(parent).body else { return Ok(()) };
         joined[position as usize] = Joined::Done { output, context };
         let mut outputs = Vec::with_capacity(joined.len());
         let mut contexts = Vec::with_capacity(joined.len());
         for branch in joined.iter() {
-            let Joined::Done { output, context } = branch else { return };
+            let Joined::Done { output, context } = branch else { return Ok(()) };
             outputs.push(output.clone());
             contexts.push(context.clone());
         }
         let merged = merge_contexts(self.context(parent).clone(), contexts);
         self.set_context(parent, merged);
         self.push(parent, Next::Complete { output: Data::array(outputs), then: None });
+        Ok(())
+    }
+
+    /// The branch was the first of its fork to end: the others end too.
+    pub(super) fn win(&mut self, branch: u32, output: Data) {
+        let Some((parent, _)) = self.state.branch(branch).and_then(|branch| branch.fork) else { return };
+        let context = self.context(branch).clone();
+        self.cancel_children(parent);
+        self.set_context(parent, context);
+        self.push(parent, Next::Complete { output, then: None });
     }
 
     pub(super) fn cancel_children(&mut self, parent: u32) {
@@ -198,8 +206,13 @@ impl Turn<'_> {
         self.state.branches.retain(|other| other.id != branch);
     }
 
-    /// The instance faults. Frames stay for `Retry`; hops that were about to be made are remembered.
-    pub(super) fn fault_workflow(&mut self, fault: Fault) {
+    /// The instance faults, after its sagas are undone.
+    pub(super) fn fault_workflow(&mut self, fault: Fault) -> Ran<()> {
+        self.close(Act::Fault { fault, given_up: None })
+    }
+
+    /// The instance stops where it stands. Frames stay for `Retry`; hops that were about to be made are remembered.
+    pub(super) fn stop(&mut self, fault: Fault) {
         for (branch, next) in std::mem::take(&mut self.todo) {
             if let Some(branch) = self.state.branch_mut(branch) {
                 branch.next = Some(next);

@@ -7,8 +7,9 @@ use super::{
 use crate::{
     data::Data,
     ir::{Kind, SchemaId, StepId, Then},
+    saga::Act,
     schema,
-    state::{Body, Branch, Cursor, Ending, Frame, Next, Phase, ROOT, WaitKind},
+    state::{Body, Branch, Cursor, Frame, Next, Phase, ROOT, WaitKind},
 };
 
 impl Turn<'_> {
@@ -85,8 +86,7 @@ impl Turn<'_> {
         {
             self.note("step.skipped", Some(id), None);
             self.pop_frame(branch);
-            self.advance(branch, data, Then::Continue);
-            return Ok(());
+            return self.advance(branch, data, Then::Continue);
         }
         self.fits(step.input_schema, "the input", &data)?;
         let input = match &step.input {
@@ -129,21 +129,24 @@ impl Turn<'_> {
             self.set_context(branch, context);
         }
         let then = then.unwrap_or(step.then);
-        if self.is_done(branch, step, &output, then) {
-            self.leave(branch, id, output, then);
+        match self.is_done(branch, step, &output, then) {
+            true => self.leave(branch, id, output, then),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Leaves the top step, which has come to its end.
-    pub(super) fn leave(&mut self, branch: u32, id: StepId, output: Data, then: Then) {
+    pub(super) fn leave(&mut self, branch: u32, id: StepId, output: Data, then: Then) -> Result<(), Stop> {
         let step = self.program.step(id);
         let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
             .then(|| Data::map([("output".to_owned(), output.clone())]));
         self.note("step.completed", Some(id), detail);
         self.tell_step("completed", Some(id), &[("output", output.clone())]);
-        self.pop_frame(branch);
-        self.advance(branch, output, then);
+        let frame = self.pop_frame(branch).expect("it is the frame whose step ended");
+        if self.state.branch(branch).is_some_and(|own| matches!(own.top_body(), Some(Body::Saga(_)))) {
+            return self.saga_step_done(branch, &frame, output);
+        }
+        self.advance(branch, output, then)
     }
 
     /// Holds data against a schema of the definition.
@@ -167,15 +170,17 @@ impl Turn<'_> {
     }
 
     /// Goes on after a step of the branch's current list.
-    pub(super) fn advance(&mut self, branch: u32, data: Data, then: Then) {
+    pub(super) fn advance(&mut self, branch: u32, data: Data, then: Then) -> Result<(), Stop> {
         if then == Then::End {
-            return self.push(ROOT, Next::Finish { output: data });
+            self.push(ROOT, Next::Finish { output: data });
+            return Ok(());
         }
         if self.state.branch(branch).is_none_or(|branch| branch.frames.is_empty()) {
-            return self.branch_done(branch, data);
+            return self.branch_done(branch, data).map_err(Stop::Needs);
         }
         if self.replaces(branch, then) {
-            return self.push(branch, Next::Complete { output: data, then: None });
+            self.push(branch, Next::Complete { output: data, then: None });
+            return Ok(());
         }
         let length = self.list(branch).len() as u32;
         let cursor = cursor_mut(&mut self.top_mut(branch).body);
@@ -188,6 +193,7 @@ impl Turn<'_> {
             }
         }
         self.enter_at_cursor(branch, data);
+        Ok(())
     }
 
     /// Enters the step the cursor stands at, or ends the list.
@@ -213,6 +219,7 @@ impl Turn<'_> {
             Body::Try(attempt) => attempt.cursor.at,
             Body::Listen(listening) if listening.iterating => listening.cursor.at,
             Body::Around(around) if around.inside => around.cursor.at,
+            Body::Saga(saga) => return self.saga_step(branch, saga),
             Body::Leaf | Body::Fork { .. } | Body::Listen(_) | Body::Around(_) | Body::Map(_) => return None,
         };
         self.list(branch).get(at as usize).copied()
@@ -280,8 +287,7 @@ impl Turn<'_> {
         };
         affordable(&output)?;
         self.fits(program.ir.output_schema, "the workflow's output", &output)?;
-        self.end(Ending::completed(output));
-        Ok(())
+        self.close(Act::Finish { output }).map_err(Stop::Needs)
     }
 }
 
@@ -291,7 +297,7 @@ fn cursor_mut(body: &mut Body) -> &mut Cursor {
         Body::Try(attempt) => &mut attempt.cursor,
         Body::Listen(listening) => &mut listening.cursor,
         Body::Around(around) => &mut around.cursor,
-        Body::Leaf | Body::Fork { .. } | Body::Map(_) => {
+        Body::Leaf | Body::Fork { .. } | Body::Map(_) | Body::Saga(_) => {
             unreachable!("only frames with lists hold a child step")
         }
     }

@@ -105,6 +105,7 @@ impl Turn<'_> {
     /// Makes the wait that stands for all children of a round.
     fn begin_round(&mut self, branch: u32) {
         let token = self.add_wait(branch, WaitKind::Map, None);
+        self.mark_begun(branch, token);
         if let Body::Map(map) = &mut self.top_mut(branch).body {
             map.rounds.push(token);
         }

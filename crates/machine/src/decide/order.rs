@@ -6,6 +6,7 @@ use crate::{
     command::Command,
     data::Data,
     ir::Kind,
+    saga,
     state::{Body, Listening, Next, Phase, Status, WaitKind},
 };
 
@@ -120,12 +121,21 @@ impl Turn<'_> {
         for id in ids {
             self.limit_again(id)?;
         }
+        for frame in self.state.branches.iter_mut().flat_map(|branch| &mut branch.frames) {
+            if let Body::Saga(saga) = &mut frame.body {
+                saga.retries = 0;
+            }
+        }
         self.todo.extend(hops.into_iter().rev());
         Ok(true)
     }
 
     /// The hop a branch of a faulted instance has to make again. `None` if it only holds branches that do.
     fn cut_off(&mut self, id: u32) -> Option<Next> {
+        if self.is_halted(id) {
+            return None;
+        }
+        let steps = self.saga_steps(id);
         let branch = self.state.branch_mut(id)?;
         if let Some(next) = branch.next.take() {
             return Some(next);
@@ -135,6 +145,12 @@ impl Turn<'_> {
             Body::Map(_) => Some(Next::Attempt),
             Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt),
             Body::Listen(listening) if !listening.iterating => Some(Next::Iterate { data: Data::NULL }),
+            Body::Saga(saga) => match saga.phase {
+                // What was undone is done anew.
+                saga::Phase::Undone => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
+                saga::Phase::Done => Some(Next::Complete { output: saga.output(steps), then: None }),
+                saga::Phase::Doing | saga::Phase::Undoing => Some(Next::Attempt),
+            },
             _ => None,
         }
     }
@@ -148,15 +164,18 @@ impl Turn<'_> {
         let hearing: Vec<u64> =
             branch.frames.iter().filter(|frame| hears(&frame.body)).map(|f| f.sequence).collect();
         let mut limits = Vec::new();
-        for frame in &branch.frames {
+        let closes_all = self.state.closings.iter().any(|closing| closing.act.ends_all());
+        for frame in branch.frames.iter().filter(|frame| !self.is_left(frame.sequence)) {
             let data = frame.input().clone();
             let Some(step) = frame.step.map(|step| program.step(step)) else {
-                limits.extend(program.ir.timeout.map(|limit| (0, WaitKind::Timeout, limit, data)));
+                let limit = program.ir.timeout.filter(|_| !closes_all);
+                limits.extend(limit.map(|limit| (0, WaitKind::Timeout, limit, data)));
                 continue;
             };
             limits.extend(step.timeout.map(|limit| (frame.sequence, WaitKind::Timeout, limit, data.clone())));
             if let (Kind::Try { catch, .. }, Body::Try(attempt)) = (&step.kind, &frame.body)
                 && attempt.phase == Phase::Trying
+                && self.state.closings.is_empty()
                 && let Some(limit) = catch.retry.as_ref().and_then(|retry| retry.attempt_max)
             {
                 limits.push((frame.sequence, WaitKind::AttemptTimeout, limit, data));

@@ -11,6 +11,7 @@ mod maps;
 mod orders;
 mod reach;
 mod retries;
+mod saga;
 mod schemas;
 mod secrets;
 mod told;
@@ -47,6 +48,7 @@ pub(crate) struct Bench {
     pub(crate) closed: Vec<Uuid>,
     /// (count, items written) of every dataset.
     pub(crate) datasets: Vec<(u64, usize)>,
+    pub(crate) incidents: Vec<crate::command::Incident>,
 }
 
 pub(crate) fn data(json: &str) -> Data {
@@ -82,6 +84,7 @@ pub(crate) fn bench(body: &str) -> Bench {
         told: vec![],
         closed: vec![],
         datasets: vec![],
+        incidents: vec![],
     }
 }
 
@@ -127,6 +130,7 @@ impl Bench {
                 Effect::TellParent(told) => self.told.push(told.1),
                 Effect::CloseChild { child } => self.closed.push(child),
                 Effect::Dataset { count, items, .. } => self.datasets.push((count, items.len())),
+                Effect::Incident(incident) => self.incidents.push(incident),
                 Effect::Continue { token } => self.continues.push(token),
                 Effect::DropCall { token } => self.calls.retain(|call| call.token != token),
                 Effect::DropTimer { token } => self.timers.retain(|timer| timer.0 != token),

@@ -9,6 +9,7 @@
 mod call;
 mod event;
 mod failure;
+mod saga;
 mod step;
 mod value;
 

@@ -15,9 +15,12 @@ mod function;
 mod header;
 mod kind;
 mod list;
+mod saga;
 mod schedule;
 mod schema;
 mod step;
+
+pub(super) use saga::SAGA;
 
 use super::{
     Problem,

@@ -6,6 +6,7 @@ mod format;
 mod limits;
 mod meaning;
 mod quality;
+mod saga;
 mod schedule;
 mod shape;
 mod source;

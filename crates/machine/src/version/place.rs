@@ -144,6 +144,14 @@ impl Placing<'_, '_> {
         {
             self.breaks.push(format!("{} is among its extensions, and they changed", old.reference));
         }
+        // What is done is remembered by its place among the steps.
+        let shape = |program: &Program, id: StepId| -> Vec<(String, bool, bool)> {
+            let steps = program.saga_steps(id).iter();
+            steps.map(|step| (step.name.clone(), step.undo.is_some(), step.pivot)).collect()
+        };
+        if matches!(frame.body, Body::Saga(_)) && shape(self.plan.old, id) != shape(self.plan.new, to) {
+            self.breaks.push(format!("{} is a saga under way, and its steps changed", old.reference));
+        }
         let changed: Vec<String> = changes(&self.plan.old.ir, id, &self.plan.new.ir, to)
             .into_iter()
             .map(|change| change.what)
@@ -263,6 +271,6 @@ fn cursor(body: &mut Body) -> Option<&mut Cursor> {
         },
         Body::Listen(listening) => listening.iterating.then_some(&mut listening.cursor),
         Body::Around(around) => around.inside.then_some(&mut around.cursor),
-        Body::Leaf | Body::Fork { .. } | Body::Map(_) => None,
+        Body::Leaf | Body::Fork { .. } | Body::Map(_) | Body::Saga(_) => None,
     }
 }

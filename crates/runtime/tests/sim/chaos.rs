@@ -39,9 +39,11 @@ pub(crate) enum Mutant {
     TellLater,
     /// A child is created in a commit before the one that takes its call and tells the parent.
     StartFirst,
+    /// A step that was cut off counts as not done, so that nobody undoes what its call did.
+    ForgetCutOff,
 }
 
-pub(crate) const MUTANTS: [Mutant; 13] = [
+pub(crate) const MUTANTS: [Mutant; 14] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::NoToken,
@@ -55,6 +57,7 @@ pub(crate) const MUTANTS: [Mutant; 13] = [
     Mutant::NoMailbox,
     Mutant::TellLater,
     Mutant::StartFirst,
+    Mutant::ForgetCutOff,
 ];
 
 /// Probabilities in thousandths per opportunity.

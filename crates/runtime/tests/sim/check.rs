@@ -8,6 +8,7 @@ mod effects;
 mod expect;
 mod flow;
 mod kin;
+mod saga;
 mod tasks;
 
 use super::{
@@ -95,6 +96,7 @@ pub(crate) async fn everything(world: &World) -> Failures {
         flow::check(&story, &mut failures);
         effects::check(&story, &mut failures);
         tasks::check(&story, &mut failures);
+        saga::check(&story, &mut failures);
         if !story.is_cancelled() {
             expect::check(&story, &mut failures);
         }
@@ -168,7 +170,7 @@ fn lines(rows: &[HistoryRow], seen: &Seen) -> Vec<Line> {
 fn end(story: &Story<'_>, failures: &mut Failures) {
     let view = story.view;
     let (id, status) = (view.row.id, view.row.status.as_str());
-    let acknowledged = story.seen.cancelled.contains_key(&id);
+    let acknowledged = story.seen.cancelled.contains_key(&id) || story.seen.cancelling.contains(&id);
     let wanted = match story.is_cancelled() {
         true => ("Cancelled", "workflow.cancelled"),
         false => ("Completed", "workflow.completed"),

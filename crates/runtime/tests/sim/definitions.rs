@@ -39,7 +39,7 @@ const PLAIN: Definition = Definition {
     starts: &[],
 };
 
-const DEFINITIONS: [Definition; 17] = [
+const DEFINITIONS: [Definition; 20] = [
     // Timers between calls, and an event.
     Definition {
         name: "steps",
@@ -213,6 +213,63 @@ const DEFINITIONS: [Definition; 17] = [
         waits: &[("rest", 100_000)],
         ..PLAIN
     },
+    // A saga that may fail or take too long, caught.
+    Definition {
+        name: "saga",
+        limits: &[("s", 900_000)],
+        faults: &["s"],
+        body: "do:
+- t:
+    try:
+    - s:
+        call: saga:1.0.0@default
+        timeout: { after: { milliseconds: 900 } }
+        with:
+          steps:
+          - { name: a, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: a, slow: 150 } }
+          - { name: b, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: b, slow: 150 } }
+          - { name: c, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: c, slow: 400 } }
+          - { name: d, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: d, slow: 400 } }
+    catch: { do: [ { fell: { set: { fell: true } } } ] }",
+        ..PLAIN
+    },
+    // A saga with a pivot beside another branch; nobody catches, so the whole of it may be done anew.
+    Definition {
+        name: "trip",
+        body: "do:
+- all:
+    fork:
+      branches:
+      - s:
+          call: saga:1.0.0@default
+          with:
+            steps:
+            - { name: a, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: a, slow: 200 } }
+            - { name: b, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: b, slow: 200 } }
+            - { name: c, do: 'effect:1.0.0@default', pivot: true, with: { give: c, slow: 200 } }
+            - { name: d, do: 'effect:1.0.0@default', retry: { delay: PT0.1S, limit: { attempt: { count: 1 } } }, with: { give: d } }
+      - e: { call: 'effect:1.0.0@default', with: { give: e, slow: 600 } }",
+        ..PLAIN
+    },
+    // A saga that may lose.
+    Definition {
+        name: "rival",
+        waits: &[("slow", 300_000)],
+        body: "do:
+- all:
+    fork:
+      compete: true
+      branches:
+      - s:
+          call: saga:1.0.0@default
+          with:
+            steps:
+            - { name: a, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: a, slow: 200 } }
+            - { name: b, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: b, slow: 200 } }
+            - { name: c, do: 'effect:1.0.0@default', undo: 'effect:1.0.0@default', with: { give: c, slow: 200 } }
+      - slow: { wait: { milliseconds: 300 }, output: { as: '${ \"waited\" }' } }",
+        ..PLAIN
+    },
     // More steps than one turn takes.
     Definition {
         name: "long",
@@ -281,9 +338,18 @@ const DEFINITIONS: [Definition; 17] = [
 ];
 
 impl Definition {
-    /// How often a step is visited when nothing goes wrong.
-    pub(crate) fn visits(&self, step: &str) -> usize {
-        look_up(self.visits, step).unwrap_or(1)
+    /// How often a step is visited when nothing goes wrong. `None` if that depends: a saga may be undone and done
+    /// anew, and a faulted instance runs what the fault cut off again.
+    pub(crate) fn visits(&self, step: &str) -> Option<usize> {
+        match self.saga_steps() {
+            0 => Some(look_up(self.visits, step).unwrap_or(1)),
+            _ => None,
+        }
+    }
+
+    /// How many steps its saga has.
+    pub(crate) fn saga_steps(&self) -> usize {
+        self.body.matches("- { name: ").count()
     }
 }
 

@@ -53,6 +53,7 @@ impl Faulty {
                 }
             }
             Some(Mutant::NoCas) => self.overwrite(commit).await?,
+            Some(Mutant::ForgetCutOff) => forget_cut_off(commit),
             _ => {}
         }
         Ok(None)
@@ -133,6 +134,27 @@ fn is_told(write: &Write) -> bool {
 
 fn is_child(write: &Write) -> bool {
     matches!(write, Write::CreateInstance { instance, .. } if instance.parent.is_some())
+}
+
+/// ForgetCutOff: what a saga has begun is decided in the machine; from here only the stored state can be made to
+/// forget it, which counts once a node without the state in memory goes on from there.
+fn forget_cut_off(commit: &mut Commit) {
+    for write in &mut commit.writes {
+        let Write::UpdateState(row) = write else { continue };
+        let mut json: serde_json::Value = serde_json::from_slice(&row.state_json).unwrap_or_default();
+        let mut forgot = false;
+        let branches = json["workflowState"]["branches"].as_array_mut();
+        for frame in
+            branches.into_iter().flatten().filter_map(|branch| branch["frames"].as_array_mut()).flatten()
+        {
+            let saga = frame.get_mut("body").and_then(|body| body.get_mut("saga"));
+            let begun = saga.and_then(|saga| saga.as_object_mut()?.shift_remove("begun"));
+            forgot |= begun.is_some();
+        }
+        if forgot {
+            row.state_json = serde_json::to_vec(&json).expect("plain JSON");
+        }
+    }
 }
 
 fn is_signal_key(write: &Write) -> bool {

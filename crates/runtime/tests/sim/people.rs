@@ -90,6 +90,10 @@ impl World {
                     self.seen.lock().cancelled.insert(instance, time::now());
                     return;
                 }
+                Some(Ok(status)) if status == "cancelling" => {
+                    self.seen.lock().cancelling.insert(instance);
+                    sleep(Duration::from_millis(20 + self.chaos.below(200))).await;
+                }
                 Some(Err(Refusal::Conflict { .. })) => return,
                 _ => sleep(Duration::from_millis(20 + self.chaos.below(200))).await,
             }

@@ -30,6 +30,8 @@ pub(crate) struct Seen {
     pub(crate) published: BTreeMap<String, Vec<Uuid>>,
     /// Instances somebody asked to cancel.
     pub(crate) cancel_asked: BTreeSet<Uuid>,
+    /// Instances whose cancellation was acknowledged and waits for their sagas.
+    pub(crate) cancelling: BTreeSet<Uuid>,
     /// Instances whose cancellation was acknowledged, and when.
     pub(crate) cancelled: BTreeMap<Uuid, Time>,
     /// (task, event, actor) of every acknowledged act.

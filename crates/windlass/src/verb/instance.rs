@@ -25,7 +25,7 @@ pub(crate) enum Verb {
         windlass instance list --parent ins_0192… --status faulted\n  \
         windlass instance list --all -o id")]
     List {
-        /// Comma-separated: pending, running, waiting, paused, completed, faulted, cancelled
+        /// Comma-separated: pending, running, waiting, paused, cancelling, completed, faulted, cancelled
         #[arg(long)]
         status: Option<String>,
         /// Only instances of namespace/name or namespace/name@version
@@ -92,7 +92,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "UUID")]
         signal_id: Option<String>,
     },
-    /// End an instance; what it waits for is dropped
+    /// End an instance; what it waits for is dropped, after its sagas are undone
     #[command(after_long_help = "Examples:\n  windlass instance cancel ins_0192…")]
     Cancel {
         #[arg(value_name = "ID")]
@@ -133,6 +133,12 @@ pub(crate) enum Verb {
         /// Wait this long for the end
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
         wait: Duration,
+    },
+    /// List what a cancel would undo now, in order
+    #[command(after_long_help = "Examples:\n  windlass instance compensation ins_0192…")]
+    Compensation {
+        #[arg(value_name = "ID")]
+        id: String,
     },
     /// List what happened to an instance, step by step, oldest first
     #[command(
@@ -179,6 +185,16 @@ const FIELDS: &[Column] = &[
 
 const EVENTS: &[Column] =
     &[plain("version", "version"), time("time", "time"), plain("kind", "kind"), plain("step", "step")];
+
+const UNDOS: &[Column] = &[
+    plain("saga", "saga"),
+    plain("step", "name"),
+    plain("undo", "step"),
+    plain("input", "input"),
+    plain("output", "output"),
+    plain("interrupted", "interrupted"),
+    plain("undoing", "undoing"),
+];
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
@@ -229,6 +245,10 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         }
         Verb::Migrate(args) => version::migrate(context, &args).await,
         Verb::Result { id, wait } => result(context, &id, wait).await,
+        Verb::Compensation { id } => {
+            let ask = || Ask::get(format!("/instances/{}/compensation", segment(&id)));
+            list(context, &ListArgs::whole(), UNDOS, ask).await
+        }
         Verb::History { id, page } => {
             list(context, &page, EVENTS, || Ask::get(format!("/instances/{}/history", segment(&id)))).await
         }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod canary;
+mod conformance;
 mod contract;
 mod engine;
 mod errors;

@@ -103,6 +103,45 @@ async fn orders_change_an_instance() {
     }
 }
 
+const TRIP: &str = "
+document: { dsl: 1.0.3, namespace: test, name: trip, version: 1.0.0 }
+use: { functions: { hold: { wait: PT1H } } }
+do:
+  - trip:
+      call: saga:1.0.0@default
+      with:
+        steps:
+          - { name: hotel, do: 'echo:1.0.0@default', undo: 'noop:1.0.0@default', with: { city: '${ .city }' } }
+          - { name: flight, do: 'echo:1.0.0@default', undo: 'noop:1.0.0@default', with: { to: '${ $steps.hotel.city }' } }
+          - { name: rest, do: hold }
+";
+
+#[tokio::test]
+async fn a_saga_shows_what_a_cancel_would_undo_and_then_undoes_it() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    engine.deploy(TRIP).await;
+    let id = engine.start_instance("trip", json!({ "city": "Oslo" })).await;
+    engine.until(&format!("/instances/{id}"), |instance| instance["status"] == "waiting").await;
+    let undos = engine.cli(&["instance", "compensation", &id, "-o", "json"]).await.json();
+    let place = "/do/0/trip";
+    let undo = |name: &str, position: usize, input: serde_json::Value| {
+        json!({ "saga": place, "name": name, "step": format!("{place}/with/steps/{position}/undo"),
+            "input": input, "output": input, "interrupted": false, "undoing": false })
+    };
+    let wanted = [undo("flight", 1, json!({ "to": "Oslo" })), undo("hotel", 0, json!({ "city": "Oslo" }))];
+    assert_eq!(undos["items"], json!(wanted));
+    let shown = engine.cli(&["instance", "compensation", &id]).await.ok();
+    assert!(shown.find("flight").unwrap() < shown.find("hotel").unwrap(), "{shown}");
+    let said = engine.cli(&["instance", "cancel", &id, "-o", "json"]).await.json();
+    assert_eq!(said["status"], "cancelling");
+    assert_eq!(engine.result(&id).await["status"], "cancelled");
+    let left = engine.get(&format!("/instances/{id}/compensation")).await;
+    assert_eq!(left["items"], json!([]));
+    let listed = engine.get("/instances?status=cancelling").await;
+    assert_eq!(listed["items"], json!([]), "the word filters lists too");
+}
+
 #[tokio::test]
 async fn an_interrupt_has_its_own_exit_code() {
     let home = tempfile::tempdir().unwrap();

@@ -1,7 +1,11 @@
 //! Any command on any reachable state neither panics nor breaks an invariant.
 
 use super::{Bench, bench, data};
-use crate::{Command, fault::Fault, state::Status};
+use crate::{
+    Command,
+    fault::Fault,
+    state::{Body, Status},
+};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -42,6 +46,31 @@ const DOCUMENTS: &[&str] = &[
         output: { as: '.[0] + .[1]' }
     - g: { try: [ { h: { raise: { error: { type: 'https://x', status: 400 } } } } ], catch: { retry: { delay: PT1S, limit: { attempt: { count: 1 } } } } }
     output: { as: '. + {}' }",
+    r"
+    timeout: { after: PT1H }
+    use:
+      functions:
+        inner: { call: 'saga:1.0.0@default', with: { steps: [ { name: i, do: 'w:1.0.0@default', undo: 'w:1.0.0@default' }, { name: j, pivot: true, do: 'w:1.0.0@default' }, { name: k, do: 'w:1.0.0@default', retry: { delay: PT1S, limit: { attempt: { count: 1 } } } } ] } }
+        both: { fork: { branches: [ { x: { call: 'w:1.0.0@default' } }, { y: { call: inner } } ] } }
+        back: { try: [ { b1: { call: 'w:1.0.0@default', timeout: { after: PT2S } } } ], catch: { errors: { with: { status: 408 } }, retry: { delay: PT1S, limit: { attempt: { count: 1 } } } } }
+    do:
+    - t:
+        try:
+        - f:
+            fork:
+              compete: true
+              branches:
+              - s:
+                  call: 'saga:1.0.0@default'
+                  timeout: { after: PT9S }
+                  with:
+                    steps:
+                    - { name: a, do: 'w:1.0.0@default', undo: back, retry: { delay: PT1S, limit: { attempt: { count: 1 } } } }
+                    - { name: b, do: both, undo: inner }
+                    - { name: c, do: 'w:1.0.0@default' }
+              - r: { fork: { branches: [ { p: { call: 'w:1.0.0@default', then: end } }, { q: { call: inner } } ] } }
+        catch: { retry: { delay: PT1S, limit: { attempt: { count: 1, duration: PT20S } } } }
+    - o: { call: inner, output: { as: '. + 1' } }",
 ];
 
 #[derive(Clone, Debug)]
@@ -91,6 +120,16 @@ fn check_rows(run: &Bench) {
             tokens(&["Timer", "Retry", "Timeout", "AttemptTimeout"]),
             sorted(run.timers.iter().map(|timer| timer.0).collect())
         );
+    }
+    for branch in state.branches.iter().filter(|_| state.status == Status::Open) {
+        let waits = state.waits.iter().any(|wait| wait.branch == branch.id && !wait.kind.is_limit());
+        let forks = matches!(branch.top_body(), Some(Body::Fork { .. }));
+        let top = branch.frames.last().map(|frame| frame.sequence);
+        let closes = state.closings.iter().any(|closing| match top {
+            Some(top) => closing.frames.contains(&top),
+            None => closing.branches.contains(&branch.id),
+        });
+        assert!(waits || forks || closes, "a branch is stranded: {branch:?}");
     }
     assert_eq!(
         state.status.is_ended(),
@@ -144,7 +183,7 @@ fn apply(run: &mut Bench, act: &Act) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_command_has_an_answer(document in 0..DOCUMENTS.len(), acts in prop::collection::vec(act(), 0..60)) {
         let mut run = bench(DOCUMENTS[document]).start("{}");

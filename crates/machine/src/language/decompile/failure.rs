@@ -37,7 +37,7 @@ impl Decompiler<'_> {
         Data::map(members)
     }
 
-    fn retry(&self, retry: &Retry) -> Data {
+    pub(super) fn retry(&self, retry: &Retry) -> Data {
         let Retry { when, except_when, delay, backoff, count_max, attempt_max, total_max, jitter } = retry;
         let mut members = Members::new();
         push(&mut members, "when", when.map(|id| self.bare(id)));

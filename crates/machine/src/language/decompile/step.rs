@@ -98,6 +98,17 @@ impl Decompiler<'_> {
         self.functions[position].1 = self.task(function, &[], called.has_input);
     }
 
+    /// The name of the function that a step of a saga calls.
+    pub(super) fn function_of(&mut self, id: StepId) -> Data {
+        let step = &self.workflow.steps[id as usize];
+        let mut task = Members::new();
+        match self.called(&step.reference, &step.kind) {
+            Some(called) => self.function(called, &mut task),
+            None => self.kind(&step.kind, &[], &mut task),
+        }
+        task.into_iter().find(|(key, _)| key == "call").map(|(_, name)| name).unwrap_or_default()
+    }
+
     pub(super) fn then(&self, then: Then, among: &[StepId]) -> Option<Data> {
         match then {
             Then::Continue => None,
@@ -142,6 +153,7 @@ impl Decompiler<'_> {
                 return push(task, "foreach", foreach);
             }
             Kind::Call { call } => return self.call(call, task),
+            Kind::Saga { steps } => return self.saga(steps, task),
             Kind::Unsupported { what: _, task: given } => {
                 return task.extend(given.entries().unwrap_or_default());
             }

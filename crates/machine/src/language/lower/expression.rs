@@ -112,7 +112,7 @@ impl Lowering<'_, '_> {
         outcome
     }
 
-    fn id(&mut self, key: Key) -> ExprId {
+    pub(super) fn id(&mut self, key: Key) -> ExprId {
         let exprs = &mut self.exprs;
         *self.ids.entry(key).or_insert_with_key(|(source, locals)| {
             exprs.push(Expr { source: source.clone(), locals: locals.clone() });

@@ -82,7 +82,7 @@ impl<'t> Lowering<'t, '_> {
         }
     }
 
-    fn retry_or_name(&mut self, at: At<'_>) -> Option<Retry> {
+    pub(super) fn retry_or_name(&mut self, at: At<'_>) -> Option<Retry> {
         match at.text() {
             Some(name) => self.used("retries", name, at).map(|retry| self.retry(retry)),
             None => Some(self.retry(at)),

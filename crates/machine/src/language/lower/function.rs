@@ -3,7 +3,7 @@
 //! A name declared in `use.functions` is inlined at every call. A function sees only its arguments: they
 //! become its data. `name:version@default` is the engine's own catalog, that is a worker or a human task.
 
-use super::{Lowering, expression::Site, list::Targets};
+use super::{Lowering, expression::Site, list::Targets, saga::SAGA};
 use crate::{
     data::Data,
     ir::{Call, Kind, Template},
@@ -47,6 +47,9 @@ impl<'t> Lowering<'t, '_> {
         } else {
             Site::Body
         };
+        if name == SAGA && !self.declared.contains_key(&("functions", name)) {
+            return self.saga(with, reference);
+        }
         let arguments = match with {
             Some(with) => self.template(with, site),
             None => Template::Literal(Data::object()),
@@ -57,6 +60,23 @@ impl<'t> Lowering<'t, '_> {
         {
             self.check_schema(form);
         }
+        let own = name.strip_suffix("@default").and_then(|name| name.split_once(':'));
+        if let Some(function @ (CHILD | MAP)) = own
+            && !self.declared.contains_key(&("functions", name))
+        {
+            self.check_children(function.0, at, with);
+        }
+        self.call_function(name, at, arguments, reference)
+    }
+
+    /// Calls the function with these arguments.
+    pub(super) fn call_function(
+        &mut self,
+        name: &'t str,
+        at: At<'t>,
+        arguments: Template,
+        reference: &str,
+    ) -> Kind {
         if let Some(function) = self.declared.get(&("functions", name)).copied() {
             return self.inline(name, at, function, arguments, reference);
         }
@@ -68,12 +88,7 @@ impl<'t> Lowering<'t, '_> {
             Some((function, version, catalog))
         });
         match parsed {
-            Some((function, version, "default")) => {
-                if matches!((function, version), CHILD | MAP) {
-                    self.check_children(function, at, with);
-                }
-                self.default_catalog(function, version, at, arguments)
-            }
+            Some((function, version, "default")) => self.default_catalog(function, version, at, arguments),
             Some((_, _, catalog)) => {
                 self.used("catalogs", catalog, at);
                 self.unsupported(at.place(), "functions from other catalogs than `default`")

@@ -1,24 +1,27 @@
 //! The shapes of `with`, one per protocol that `call` knows.
 
 use super::{
+    super::lower::SAGA,
     Record,
     Shape::{
         self, Any, Duration, Flag, Host, Integer, List, Map, Members, Object, Text, TextOr, Word, Wrapped,
         WrappedOr,
     },
     optional,
-    part::{AUTHENTICATION_USE, ENDPOINT, ITERATOR, RESOURCE},
+    part::{AUTHENTICATION_USE, ENDPOINT, ITERATOR, RESOURCE, RETRY},
     record, required,
 };
 
 /// The protocols `call` names itself; every other name is a function.
-pub(super) static PROTOCOLS: [(&str, &Record); 6] = [
+/// Functions of the engine whose arguments are looked at before anything is deployed stand here too.
+pub(super) static PROTOCOLS: [(&str, &Record); 7] = [
     ("asyncapi", &ASYNCAPI),
     ("grpc", &GRPC),
     ("http", &HTTP),
     ("openapi", &OPENAPI),
     ("a2a", &A2A),
     ("mcp", &MCP),
+    (SAGA, &SAGA_WITH),
 ];
 
 const OUTPUTS: Shape = Word(&["raw", "content", "response"]);
@@ -31,6 +34,16 @@ static HTTP: Record = record(&[
     optional("query", WrappedOr(&Map(&Text))),
     optional("output", OUTPUTS),
     optional("redirect", Flag),
+]);
+
+static SAGA_WITH: Record = record(&[required("steps", Shape::Items(&Shape::Record(&SAGA_STEP)))]);
+static SAGA_STEP: Record = record(&[
+    required("name", Shape::Name),
+    required("do", Shape::Name),
+    optional("undo", Shape::Name),
+    optional("with", Any),
+    optional("pivot", Flag),
+    optional("retry", TextOr(&Shape::Record(&RETRY))),
 ]);
 
 static OPENAPI: Record = record(&[
