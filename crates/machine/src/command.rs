@@ -330,6 +330,23 @@ pub struct OpenApiRequest {
     pub authentication: Option<Authentication>,
 }
 
+/// What `Call::input` holds for the target [`SCRIPT`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScriptRequest {
+    pub code: String,
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
+    #[serde(default)]
+    pub stdin: String,
+    #[serde(default)]
+    pub returned: crate::ir::Returned,
+}
+
+/// The target of `run.script` steps. No worker can have this name.
+pub const SCRIPT: &str = "script:js";
+
 /// Work for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {

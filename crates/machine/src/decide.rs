@@ -20,6 +20,7 @@ mod map;
 mod order;
 mod request;
 mod saga;
+mod script;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;

@@ -6,10 +6,12 @@
 
 mod event;
 mod schedule;
+mod script;
 
 use crate::{child, data::Data, time::Span};
 pub use event::{Consume, Correlation, EventFilter, Foreach, Read, Strategy, Until};
 pub use schedule::{Missed, Schedule, When};
+pub use script::{Returned, Script};
 use serde::{Deserialize, Serialize};
 
 /// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
@@ -275,6 +277,7 @@ impl Kind {
             Kind::Try { .. } => "try",
             Kind::Emit { .. } => "emit",
             Kind::Listen { .. } => "listen",
+            Kind::Call { call: Call::Script(_) } => "run",
             Kind::Call { .. } => "call",
             Kind::Saga { .. } => "saga",
             Kind::Unsupported { .. } => "unsupported",
@@ -468,6 +471,8 @@ pub enum Call {
     Map {
         with: Template,
     },
+    /// `run.script`: JavaScript in the sandbox.
+    Script(Script),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

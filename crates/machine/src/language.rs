@@ -56,6 +56,8 @@ pub struct Compilation {
     pub warnings: Vec<Problem>,
     /// Features the document uses that this engine does not execute; deploying must be refused if not empty.
     pub unsupported: Vec<Problem>,
+    /// Where the document has scripts; deploying must be refused with these unless the operator allows scripts.
+    pub scripts: Vec<Problem>,
 }
 
 /// Reads any YAML or JSON document as data, within the limits of a definition.

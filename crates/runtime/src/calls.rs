@@ -7,13 +7,13 @@ use crate::{
     engine::Engine,
     held::Hold,
     lanes::Item,
-    slots,
+    scripts, slots,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
 use machine::{
     Command, Data, Fault, TenantId,
-    command::{Call, GivenUp},
+    command::{Call, GivenUp, SCRIPT},
     fault::{self},
     id,
     time::Span,
@@ -95,7 +95,8 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         Attempted::Failed { .. } => "failed",
     };
     // Tenants choose names at will; only those this node knows become labels.
-    let known = matches!(row.target.as_str(), HTTP | OPENAPI) || engine.calls.worker(&row.target).is_some();
+    let built_in = [HTTP, OPENAPI, SCRIPT].contains(&row.target.as_str());
+    let known = built_in || engine.calls.worker(&row.target).is_some();
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
@@ -128,6 +129,9 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
         HTTP => return engine.egress.http(tenant, call).await,
         OPENAPI => return engine.egress.openapi(tenant, call).await,
         _ => {}
+    }
+    if row.target == SCRIPT {
+        return scripts::attempt(engine, row, call).await;
     }
     match engine.calls.worker(&row.target) {
         Some(worker) => run_worker(engine, worker, tenant, row, call).await,
@@ -236,7 +240,7 @@ fn without(secrets: &Revealed, outcome: Outcome) -> Outcome {
 }
 
 /// An answer the engine can keep: JSON, within its size.
-fn accept(engine: &Engine, data: Data) -> Attempted {
+pub(crate) fn accept(engine: &Engine, data: Data) -> Attempted {
     let refuse = |detail: String| Attempted::Failed {
         fault: Fault::new(fault::Kind::Runtime, detail),
         exhausted: false,

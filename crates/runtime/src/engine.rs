@@ -12,6 +12,7 @@ use crate::{
     lanes::CallQueue,
     metrics::Metrics,
     options::Options,
+    sandbox::{NotRun, ScriptCall},
     secrets::Keyring,
     slots::Slots,
     tasks::Tasks,
@@ -27,6 +28,11 @@ use uuid::Uuid;
 #[async_trait]
 pub trait Evaluate: Send + Sync + 'static {
     async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault>;
+
+    /// Runs a script; the outer error says that it never began.
+    async fn script(&self, _: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        Err(NotRun("this node has no sandbox".to_owned()))
+    }
 }
 
 /// Refuses: for nodes that have no sandbox.

@@ -77,6 +77,13 @@ impl Handle {
                 problems: compiled.unsupported,
             });
         }
+        if !self.engine.options.scripts && !compiled.scripts.is_empty() {
+            return Err(Refusal::Invalid {
+                code: "definition-not-allowed",
+                detail: count(&compiled.scripts, "the definition has what is not allowed here:"),
+                problems: compiled.scripts,
+            });
+        }
         let ir = serde_json::to_vec(&compiled.workflow).expect("the IR is plain JSON");
         let program = Program::new(compiled.workflow).map_err(|error| Refusal::Invalid {
             code: "definition-invalid",

@@ -34,6 +34,7 @@ mod refusal;
 mod rows;
 pub mod sandbox;
 mod schedules;
+mod scripts;
 pub mod secrets;
 mod signals;
 mod slots;

@@ -41,6 +41,8 @@ pub struct Options {
     pub events_kept: Span,
     /// Clocks of tenants may be moved forward, for trying things out.
     pub dev_clock: bool,
+    /// Whether definitions may have scripts (`run.script`).
+    pub scripts: bool,
 }
 
 impl Default for Options {
@@ -69,6 +71,7 @@ impl Default for Options {
             public_url: String::new(),
             events_kept: Span::from_secs(86_400),
             dev_clock: false,
+            scripts: false,
         }
     }
 }

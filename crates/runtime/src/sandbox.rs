@@ -1,4 +1,4 @@
-//! Evaluates expressions in processes that can be killed.
+//! Evaluates expressions and runs scripts in processes that can be killed.
 //!
 //! [`Sandbox`] keeps a few evaluator processes: this binary started again with a hidden argument, which calls
 //! [`evaluator_main`]. An evaluation that runs too long, takes too much memory or overflows its stack costs that
@@ -10,9 +10,11 @@
 
 mod evaluator;
 mod process;
+mod script;
 mod wire;
 
 pub use evaluator::evaluator_main;
+pub use wire::ScriptCall;
 
 use crate::engine::Evaluate;
 use async_trait::async_trait;
@@ -21,6 +23,7 @@ use parking_lot::Mutex;
 use process::{Failure, Process};
 use std::{path::PathBuf, time::Duration};
 use tokio::{sync::Semaphore, time::timeout};
+use wire::Request;
 
 /// How evaluator processes are started and limited.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct Options {
     /// Of one evaluation. The meter ends one after about half a second of work, so this strikes only what the
     /// meter does not see.
     pub deadline: Duration,
+    /// Of one script; the step's own timeout may be shorter.
+    pub script_deadline: Duration,
     /// How long an evaluation waits for a process before it fails as busy: with two processes and evaluations at
     /// their deadline, 60 can be ahead of it.
     pub wait: Duration,
@@ -51,6 +56,7 @@ impl Options {
             args,
             processes_max: 2,
             deadline: Duration::from_secs(1),
+            script_deadline: Duration::from_secs(10),
             wait: Duration::from_secs(30),
             memory_max_bytes: 256 * 1024 * 1024,
             output_max_bytes: 8 * 1024 * 1024,
@@ -59,29 +65,65 @@ impl Options {
     }
 }
 
-/// A pool of evaluator processes; they start when first needed.
+/// Two pools of evaluator processes, so that scripts do not hold up expressions; they start when first needed.
 pub struct Sandbox {
+    expressions: Pool,
+    scripts: Pool,
+}
+
+struct Pool {
     options: Options,
     slots: Semaphore,
     idle: Mutex<Vec<Process>>,
+    /// What the pool runs, and the kind of fault when it is stopped.
+    what: &'static str,
+    kind: Kind,
 }
+
+/// It never began: no process could be had. Trying again later may work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRun(pub String);
 
 impl Sandbox {
     pub fn new(options: Options) -> Sandbox {
-        let slots = Semaphore::new(options.processes_max.max(1));
-        Sandbox { options, slots, idle: Mutex::new(Vec::new()) }
+        let deadline = options.script_deadline;
+        let scripts = Options { deadline, ..options.clone() };
+        Sandbox {
+            expressions: Pool::new(options, "expression", Kind::Expression),
+            scripts: Pool::new(scripts, "script", Kind::Runtime),
+        }
     }
 
     /// Evaluates in one of the processes. Dropping the future kills that process.
     pub async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
-        let request = serde_json::to_vec(&evaluation)
-            .map_err(|error| Fault::new(Kind::Runtime, format!("the evaluation cannot be sent: {error}")))?;
+        let answer = self.expressions.ask(&Request::Expression(evaluation)).await;
+        answer.unwrap_or_else(|NotRun(why)| Err(Fault::new(Kind::Runtime, why)))
+    }
+
+    /// Runs a script in one of the processes. Dropping the future kills that process.
+    pub async fn script(&self, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        self.scripts.ask(&Request::Script(call)).await
+    }
+}
+
+impl Pool {
+    fn new(options: Options, what: &'static str, kind: Kind) -> Pool {
+        let slots = Semaphore::new(options.processes_max.max(1));
+        Pool { options, slots, idle: Mutex::new(Vec::new()), what, kind }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Result<Data, Fault>, NotRun> {
+        let not_run = |why: String| NotRun(format!("the {} did not run: {why}", self.what));
+        let request = serde_json::to_vec(request).map_err(|error| not_run(error.to_string()))?;
         let Ok(Ok(_slot)) = timeout(self.options.wait, self.slots.acquire()).await else {
-            return Err(Fault::new(Kind::Runtime, "the expression did not run: the sandbox is busy"));
+            return Err(not_run("the sandbox is busy".to_owned()));
         };
-        let mut process = self.process()?;
-        match timeout(self.options.deadline, process.exchange(&request, self.options.output_max_bytes)).await
-        {
+        let mut process = self.process().map_err(|error| {
+            tracing::error!(%error, program = %self.options.program.display(), "cannot start a sandbox process");
+            not_run(format!("the sandbox cannot start: {error}"))
+        })?;
+        let exchanged = process.exchange(&request, self.options.output_max_bytes);
+        Ok(match timeout(self.options.deadline, exchanged).await {
             Ok(Ok(answer)) => {
                 if process.evaluations < self.options.evaluations_max {
                     self.idle.lock().push(process);
@@ -90,20 +132,17 @@ impl Sandbox {
             }
             Ok(Err(failure)) => Err(self.fault(process.end(failure).await)),
             Err(_) => Err(self.fault(process.end(Failure::Deadline).await)),
-        }
+        })
     }
 
     /// An idle process that is still alive, or a new one.
-    fn process(&self) -> Result<Process, Fault> {
+    fn process(&self) -> std::io::Result<Process> {
         while let Some(mut process) = self.idle.lock().pop() {
             if process.is_alive() {
                 return Ok(process);
             }
         }
-        Process::start(&self.options).map_err(|error| {
-            tracing::error!(%error, program = %self.options.program.display(), "cannot start a sandbox process");
-            Fault::new(Kind::Runtime, format!("the expression did not run: the sandbox cannot start: {error}"))
-        })
+        Process::start(&self.options)
     }
 
     fn fault(&self, failure: Failure) -> Fault {
@@ -114,7 +153,7 @@ impl Sandbox {
             Failure::Died => format!("it used more than {memory} MiB of memory or recursed too deeply"),
             Failure::Output => format!("its result is larger than {} bytes", self.options.output_max_bytes),
         };
-        Fault::new(Kind::Expression, format!("the expression was stopped: {why}"))
+        Fault::new(self.kind, format!("the {} was stopped: {why}", self.what))
     }
 }
 
@@ -122,5 +161,9 @@ impl Sandbox {
 impl Evaluate for Sandbox {
     async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
         Sandbox::evaluate(self, evaluation).await
+    }
+
+    async fn script(&self, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        Sandbox::script(self, call).await
     }
 }

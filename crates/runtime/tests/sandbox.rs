@@ -5,21 +5,25 @@
 #![allow(clippy::print_stdout, reason = "it is a test harness of its own")]
 
 use machine::{
-    Data, Fault,
+    Data, Fault, Time,
+    command::ScriptRequest,
     expr::{Args, Evaluation},
+    ir::Returned,
 };
-use runtime::sandbox::{Options, Sandbox, evaluator_main};
+use runtime::sandbox::{Options, Sandbox, ScriptCall, evaluator_main};
 use std::{sync::Arc, time::Duration};
 
 const ARGUMENT: &str = "sandbox-evaluator";
 
-const CHECKS: [&str; 6] = [
+const CHECKS: [&str; 8] = [
     "answers_what_it_is_asked",
     "survives_the_hostile_corpus",
     "kills_at_the_deadline",
     "kills_at_the_memory_limit",
     "more_evaluations_than_processes_wait",
     "a_program_that_is_no_evaluator_is_a_fault",
+    "scripts_answer_as_processes_do",
+    "scripts_are_held_to_their_limits",
 ];
 
 /// Speaks as much of the harness's language as cargo test and nextest use: `--list`, and names to run.
@@ -52,6 +56,8 @@ async fn run(check: &str) {
         "kills_at_the_memory_limit" => kills_at_the_memory_limit().await,
         "more_evaluations_than_processes_wait" => more_evaluations_than_processes_wait().await,
         "a_program_that_is_no_evaluator_is_a_fault" => a_program_that_is_no_evaluator_is_a_fault().await,
+        "scripts_answer_as_processes_do" => scripts_answer_as_processes_do().await,
+        "scripts_are_held_to_their_limits" => scripts_are_held_to_their_limits().await,
         other => panic!("no check is called {other}"),
     }
 }
@@ -166,4 +172,93 @@ async fn a_program_that_is_no_evaluator_is_a_fault() {
     assert!(detail(missing.evaluate(evaluation("1")).await).contains("the sandbox cannot start"));
     let other = Sandbox::new(Options::new("/bin/true".into(), Vec::new()));
     assert!(detail(other.evaluate(evaluation("1")).await).starts_with("the expression was stopped"));
+}
+
+async fn script(sandbox: &Sandbox, code: &str, returned: Returned) -> Result<Data, Fault> {
+    let request = ScriptRequest {
+        code: code.to_owned(),
+        arguments: vec!["hello".to_owned(), "é😀".to_owned()],
+        environment: vec![("foo".to_owned(), "bar".to_owned())],
+        stdin: "Hello Workflow".to_owned(),
+        returned,
+    };
+    let call = ScriptCall { request, key: "key".to_owned(), now: Time(1_700_000_000_000_000) };
+    sandbox.script(call).await.expect("a process can be had")
+}
+
+async fn scripts_answer_as_processes_do() {
+    let sandbox = Sandbox::new(options());
+    let json = |text: &str| Data::parse(text.as_bytes()).expect("JSON");
+    let example = "import { readFileSync } from 'node:fs';
+        const stdin = readFileSync(process.stdin.fd, 'utf8');
+        console.log('stdin >', stdin);
+        const [_, __, arg] = process.argv;
+        console.log('arg >', arg);
+        console.error('env >', process.env.foo);";
+    let stdout = "stdin > Hello Workflow\narg > hello\n";
+    for (code, returned, expected) in [
+        (example, Returned::Stdout, Data::text(stdout)),
+        (example, Returned::Stderr, Data::text("env > bar\n")),
+        (example, Returned::Code, json("0")),
+        (example, Returned::None, Data::NULL),
+        ("console.log(process.argv[3])", Returned::Stdout, Data::text("é😀\n")),
+        ("process.exit(3); console.log('no')", Returned::Code, json("3")),
+        (
+            "console.error('bad'); process.exit(4)",
+            Returned::All,
+            json(r#"{"code":4,"stdout":"","stderr":"bad\n"}"#),
+        ),
+        ("console.log({ a: [1, null] }, 2, true)", Returned::Stdout, Data::text("{\"a\":[1,null]} 2 true\n")),
+        ("console.log(await Promise.resolve(5))", Returned::Stdout, Data::text("5\n")),
+        (
+            "console.log(Date.now(), new Date().getUTCFullYear())",
+            Returned::Stdout,
+            Data::text("1700000000000 2023\n"),
+        ),
+        (
+            "console.log([typeof fetch, typeof setTimeout, typeof require, typeof std, typeof host].join())",
+            Returned::Stdout,
+            Data::text("undefined,undefined,undefined,undefined,undefined\n"),
+        ),
+    ] {
+        assert_eq!(script(&sandbox, code, returned).await, Ok(expected), "{code}");
+    }
+    // Chance comes from the call, so an attempt computes what the one before did.
+    let draw = "console.log(Math.random(), Math.random())";
+    let first = script(&sandbox, draw, Returned::Stdout).await.expect("a number");
+    assert_eq!(script(&sandbox, draw, Returned::Stdout).await, Ok(first.clone()));
+    let numbers: Vec<f64> =
+        first.to_text().split_whitespace().map(|number| number.parse().expect("a number")).collect();
+    assert!(
+        numbers[0] != numbers[1] && numbers.iter().all(|number| (0.0..1.0).contains(number)),
+        "{numbers:?}"
+    );
+}
+
+async fn scripts_are_held_to_their_limits() {
+    let sandbox = Sandbox::new(Options { script_deadline: Duration::from_millis(1500), ..options() });
+    for (code, expected) in [
+        (
+            "const a = 1;\nlet b = ;",
+            "SyntaxError: unexpected token in expression: ';' (line 2 of the script)",
+        ),
+        ("\n\nthrow new TypeError('oops')", "TypeError: oops (line 3 of the script)"),
+        ("throw 'plain'", "the script threw plain"),
+        ("process.exit(2)", "the script ended with code 2"),
+        ("function f() { return 1 + f() } f()", "Maximum call stack size exceeded"),
+        ("const a = []; while (true) a.push('x'.repeat(1e5) + a.length)", "out of memory"),
+        ("while (true) console.log('x'.repeat(1000))", "its output is larger than 1048576 bytes"),
+        ("try { while (true) console.log('x'.repeat(1000)) } catch {}", "its output is larger than"),
+        ("while (true) {}", "the script was stopped: it ran longer than 1500 ms"),
+        ("import http from 'node:http'", "node:http"),
+        ("await new Promise(() => {})", "never comes"),
+        ("import { readFileSync } from 'node:fs'; readFileSync('/etc/passwd')", "there are no files here"),
+    ] {
+        let fault = script(&sandbox, code, Returned::Stdout).await.expect_err(code);
+        let detail = fault.detail.clone().unwrap_or_default();
+        assert!(detail.contains(expected), "{code}: {detail}");
+        assert!(fault.error_type.ends_with("/runtime") && fault.status == 500, "{fault:?}");
+    }
+    // The next one is not hurt.
+    assert_eq!(script(&sandbox, "console.log(1)", Returned::Stdout).await, Ok(Data::text("1\n")));
 }

@@ -89,6 +89,8 @@ pub const TASK_RESULT_INVALID: Code =
     code("task-result-invalid", 422, "The result does not fit the task's form");
 pub const INVALID_EVENT: Code = code("invalid-event", 422, "This is not an event");
 pub const BAD_CLOCK: Code = code("bad-clock", 422, "A clock cannot be moved this way");
+pub const DEFINITION_NOT_ALLOWED: Code =
+    code("definition-not-allowed", 422, "The definition uses what the operator does not allow");
 pub const REFUSED_BY_STORE: Code = code("refused-by-store", 422, "The store does not take this");
 pub const IDEMPOTENCY_KEY_REUSED: Code =
     code("idempotency-key-reused", 422, "The idempotency key was used with another request");
@@ -159,6 +161,7 @@ pub const ALL: &[Code] = &[
     TASK_RESULT_INVALID,
     INVALID_EVENT,
     BAD_CLOCK,
+    DEFINITION_NOT_ALLOWED,
     REFUSED_BY_STORE,
     IDEMPOTENCY_KEY_REUSED,
     BUSY,

@@ -3,6 +3,7 @@
 //! Every figure stands next to the raw limit measured in the same go (the disk's sync, SQLite's plain inserts), so
 //! that ratios mean something on a noisy machine. Nothing here is a test: no figure is asserted.
 
+mod expr;
 mod report;
 mod setup;
 mod w1;
@@ -23,6 +24,8 @@ pub(crate) enum Workload {
     W3,
     /// Fan-out over 1,000, 10,000 and 100,000 items: microseconds per item, which must not grow.
     W4,
+    /// A condition with its data in memory: microseconds. Needs no store.
+    Expr,
     /// W1 and W3, one after the other.
     All,
 }
@@ -30,7 +33,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -63,6 +66,9 @@ pub(crate) struct Args {
 
 /// Measures and prints.
 pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
+    if args.workload == Workload::Expr {
+        return expr::measure(args.seconds, out);
+    }
     anyhow::ensure!(args.store == "sqlite", "store {:?} is not supported; use sqlite", args.store);
     let bench = setup::Bench::new(&args).await?;
     if args.workload == Workload::W4 {

@@ -18,6 +18,7 @@ pub(crate) struct Config {
     pub(crate) runtime: Runtime,
     pub(crate) egress: Egress,
     pub(crate) secrets: Secrets,
+    pub(crate) scripts: Scripts,
     pub(crate) log: Log,
     pub(crate) dev: Dev,
 }
@@ -99,6 +100,13 @@ pub(crate) struct Egress {
 pub(crate) struct Secrets {
     /// File with the keys that seal secrets, the newest first; `WINDLASS_SECRETS_KEY` may hold them instead.
     pub(crate) key_file: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Scripts {
+    /// Whether tenants may deploy definitions with `run.script`.
+    pub(crate) allow: bool,
 }
 
 /// What becomes of a message that is given up.
@@ -226,7 +234,7 @@ impl Config {
 
     /// What is out of range, each with its name.
     fn flaws(&self) -> Vec<String> {
-        let Config { server, store, runtime, egress, secrets: _, log: _, dev: _ } = self;
+        let Config { server, store, runtime, egress, secrets: _, scripts: _, log: _, dev: _ } = self;
         let mut flaws = Vec::new();
         let mut check = |name: &str, value: i64, range: RangeInclusive<i64>| {
             if !range.contains(&value) {
@@ -296,6 +304,7 @@ impl Config {
             public_url: public_url.trim_end_matches('/').to_owned(),
             egress: self.egress.settings().unwrap_or_default(),
             dev_clock: self.dev.clock,
+            scripts: self.scripts.allow,
             ..runtime::Options::default()
         };
         options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Print the effective values and end
     #[arg(long)]
     print_config: bool,
+    /// Let definitions have scripts (`run.script`), as `[scripts] allow = true` does
+    #[arg(long)]
+    allow_scripts: bool,
     /// Make another platform key, for when the first was lost
     #[arg(long)]
     new_platform_key: bool,
@@ -44,7 +47,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
         None => String::new(),
     };
-    let config = Config::read(&text, |name| std::env::var(name).ok())?;
+    let mut config = Config::read(&text, |name| std::env::var(name).ok())?;
+    config.scripts.allow |= args.allow_scripts;
     if args.print_config {
         return print(&config, &out);
     }

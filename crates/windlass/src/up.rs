@@ -59,8 +59,13 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let (listener, url) = host::listen(SocketAddr::new(args.host, args.port)).await?;
     let workers = demo::workers();
     let workers_count = workers.len();
-    let mut options =
-        runtime::Options { public_url: url.clone(), dev_clock: true, ..runtime::Options::default() };
+    // One person's own engine: scripts are as good as expressions there.
+    let mut options = runtime::Options {
+        public_url: url.clone(),
+        dev_clock: true,
+        scripts: true,
+        ..runtime::Options::default()
+    };
     // A developer's own services run on this machine; every other range that is not public stays closed.
     options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
     args.egress.apply(&mut options.egress)?;

@@ -59,6 +59,7 @@ impl Turn<'_> {
             }
             ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
             ir::Call::SignalToken => return self.signal_token(branch, step),
+            ir::Call::Script(script) => return self.begin_script(branch, step, script, input),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
             ir::Call::OpenApi(call) => ("openapi".to_owned(), self.openapi_request(branch, call, input)?),
         };

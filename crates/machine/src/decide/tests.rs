@@ -13,6 +13,7 @@ mod reach;
 mod retries;
 mod saga;
 mod schemas;
+mod scripts;
 mod secrets;
 mod told;
 mod waits;

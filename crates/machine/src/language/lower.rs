@@ -18,6 +18,7 @@ mod list;
 mod saga;
 mod schedule;
 mod schema;
+mod script;
 mod step;
 
 pub(super) use saga::SAGA;
@@ -186,6 +187,14 @@ impl<'t, 'r> Lowering<'t, 'r> {
     fn unsupported(&mut self, place: Place, what: &str) -> ir::Kind {
         if !self.dry {
             self.report.unsupported(place, what);
+        }
+        ir::Kind::Unsupported { what: what.to_owned(), task: Data::NULL }
+    }
+
+    /// Notes that the document uses something this engine does not do on principle.
+    fn refused(&mut self, place: Place, what: &str, message: &str, hint: &str) -> ir::Kind {
+        if !self.dry {
+            self.report.refused(place, message, hint);
         }
         ir::Kind::Unsupported { what: what.to_owned(), task: Data::NULL }
     }

@@ -16,6 +16,7 @@ pub(crate) struct Report {
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
     unsupported: Vec<Problem>,
+    scripts: Vec<Problem>,
 }
 
 /// Where in the document something is.
@@ -68,6 +69,21 @@ impl Report {
         push(&mut self.unsupported, problem);
     }
 
+    /// The document is right, but this engine does not do that for tenants; no setting changes it.
+    pub(crate) fn refused(&mut self, place: Place, message: &str, hint: &str) {
+        let problem = Problem::new(place, "configuration", message).hint(hint);
+        push(&mut self.unsupported, problem);
+    }
+
+    /// The document has a script, which the operator may not allow.
+    pub(crate) fn script(&mut self, place: Place) {
+        let problem =
+            Problem::new(place, "configuration", "the operator of this engine does not allow scripts").hint(
+                "do it in an expression or a worker, or have scripts allowed: `[scripts] allow = true`",
+            );
+        push(&mut self.scripts, problem);
+    }
+
     /// True if further errors would not be told: there is no point in looking for their remedies.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= PROBLEMS_MAX
@@ -83,7 +99,7 @@ impl Report {
             return Err(self.into_errors());
         }
         let (warnings, unsupported) = (in_order(self.warnings), in_order(self.unsupported));
-        Ok(Compilation { workflow, warnings, unsupported })
+        Ok(Compilation { workflow, warnings, unsupported, scripts: in_order(self.scripts) })
     }
 }
 

@@ -6,8 +6,11 @@
 //! a busy one ends at its deadline. (A death signal of the parent would come too early: it follows the *thread*
 //! that started the process.)
 
-use super::wire::{self, Answer, Limits};
-use machine::{Data, Fault, expr::Evaluation, fault::Kind};
+use super::{
+    script,
+    wire::{self, Answer, Limits, Request},
+};
+use machine::{Data, Fault, fault::Kind};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::{
     io,
@@ -42,9 +45,9 @@ fn serve(input: &mut impl io::Read, output: &mut impl io::Write) -> io::Result<(
     let memory_max_bytes = status_bytes("VmRSS:") + limits.memory_max_bytes;
     let (evaluations, results) = start_thread()?;
     while let Some(request) = wire::read(input)? {
-        let answer: Answer = match serde_json::from_slice::<Evaluation>(&request) {
-            Ok(evaluation) => {
-                evaluations.send(evaluation).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        let answer: Answer = match serde_json::from_slice::<Request>(&request) {
+            Ok(request) => {
+                evaluations.send(request).map_err(|_| io::ErrorKind::BrokenPipe)?;
                 watch(&results, memory_max_bytes, limits.deadline_ms).into()
             }
             Err(error) => Answer::Fault(Fault::new(Kind::Expression, format!("not an evaluation: {error}"))),
@@ -71,14 +74,18 @@ fn apply(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-type Channels = (SyncSender<Evaluation>, Receiver<Result<Data, Fault>>);
+type Channels = (SyncSender<Request>, Receiver<Result<Data, Fault>>);
 
 fn start_thread() -> io::Result<Channels> {
-    let (evaluations, todo) = sync_channel::<Evaluation>(1);
+    let (evaluations, todo) = sync_channel::<Request>(1);
     let (done, results) = sync_channel(1);
     thread::Builder::new().name("evaluate".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-        for evaluation in todo {
-            if done.send(evaluation.run()).is_err() {
+        for request in todo {
+            let result = match request {
+                Request::Expression(evaluation) => evaluation.run(),
+                Request::Script(call) => script::run(&call),
+            };
+            if done.send(result).is_err() {
                 break;
             }
         }

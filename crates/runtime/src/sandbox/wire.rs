@@ -2,7 +2,7 @@
 //!
 //! The first text to an evaluator is [`Limits`]; then evaluations and [`Answer`]s alternate.
 
-use machine::{Data, Fault};
+use machine::{Data, Fault, Time, command::ScriptRequest, expr::Evaluation};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
@@ -12,6 +12,24 @@ pub(super) struct Limits {
     pub(super) memory_max_bytes: u64,
     pub(super) deadline_ms: u64,
     pub(super) evaluations_max: u32,
+}
+
+/// What an evaluator is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Request {
+    Expression(Evaluation),
+    Script(ScriptCall),
+}
+
+/// A script with what makes every attempt of the call the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScriptCall {
+    pub request: ScriptRequest,
+    /// The call's key: chance is drawn from it.
+    pub key: String,
+    /// The time the script sees.
+    pub now: Time,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ mod expressions;
 mod full;
 mod kill;
 mod schedules;
+mod scripts;
 mod serve;
 mod up;
 mod verbs;

@@ -4,7 +4,7 @@ use super::{Decompiler, Members, push, push_object, single};
 use crate::{
     child::Workflow,
     data::Data,
-    ir::{Authentication, Call, ExprId, Http, HttpOutput, OpenApi, Scheme, Template},
+    ir::{Authentication, Call, ExprId, Http, HttpOutput, OpenApi, Returned, Scheme, Script, Template},
 };
 
 impl Decompiler<'_> {
@@ -16,6 +16,7 @@ impl Decompiler<'_> {
                 let version = version.as_deref().unwrap_or("1.0.0");
                 (format!("{name}:{version}@default"), self.template(with))
             }
+            Call::Script(script) => return task.push(("run".to_owned(), self.script(script))),
             Call::SignalToken => ("signal-token:1.0.0@default".to_owned(), Data::object()),
             Call::HumanTask { with } => ("human-task:1.0.0@default".to_owned(), self.template(with)),
             Call::Child { with } => ("child:1.0.0@default".to_owned(), self.template(with)),
@@ -38,6 +39,21 @@ impl Decompiler<'_> {
         let mut run = vec![("workflow".to_owned(), Data::map(process))];
         push(&mut run, "await", (!wait).then(|| Data::bool(false)));
         task.push(("run".to_owned(), Data::map(run)));
+    }
+
+    fn script(&self, script: &Script) -> Data {
+        let Script { code, arguments, environment, stdin, awaited, returned } = script;
+        let mut members = vec![("language".to_owned(), Data::text("js"))];
+        push(&mut members, "stdin", stdin.as_ref().map(|stdin| self.template(stdin)));
+        let list = || Data::array(arguments.iter().map(|argument| self.template(argument)));
+        push(&mut members, "arguments", (!arguments.is_empty()).then(list));
+        self.pairs("environment", environment, None, &mut members);
+        members.push(("code".to_owned(), Data::text(code.as_str())));
+        let mut run = vec![("script".to_owned(), Data::map(members))];
+        push(&mut run, "await", (!awaited).then(|| Data::bool(false)));
+        let named = *returned != Returned::Stdout;
+        push(&mut run, "return", named.then(|| Data::text(returned.word())));
+        Data::map(run)
     }
 
     fn http(&self, http: &Http) -> Data {

@@ -136,7 +136,22 @@ impl<'t> Lowering<'t, '_> {
                 }
             }
         });
-        self.unsupported(process.key_place(), &format!("`run.{what}`"))
+        match what {
+            "script" => self.script(at, process),
+            "workflow" => self.unsupported(process.key_place(), "`run.workflow`"),
+            "container" => self.refused(
+                process.key_place(),
+                "`run.container`",
+                "this engine does not start containers",
+                "do it in a worker, and call that",
+            ),
+            _ => self.refused(
+                process.key_place(),
+                "`run.shell`",
+                "this engine does not run commands",
+                "do it in a worker, and call that",
+            ),
+        }
     }
 }
 

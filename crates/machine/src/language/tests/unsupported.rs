@@ -47,17 +47,26 @@ fn calls() {
 
 #[test]
 fn processes_and_workflows() {
+    let elsewhere = "do it in a worker, and call that";
     not_executed(
         &tasks("  - a: { run: { container: { image: x } } }"),
-        "3:17 /do/0/a/run/container unsupported: this engine does not support `run.container` yet",
-    );
-    not_executed(
-        &tasks("  - a: { run: { script: { language: js, code: x } } }"),
-        "3:17 /do/0/a/run/script unsupported: this engine does not support `run.script` yet",
+        &format!(
+            "3:17 /do/0/a/run/container configuration: this engine does not start containers => {elsewhere}"
+        ),
     );
     not_executed(
         &tasks("  - a: { run: { shell: { command: x } } }"),
-        "3:17 /do/0/a/run/shell unsupported: this engine does not support `run.shell` yet",
+        &format!("3:17 /do/0/a/run/shell configuration: this engine does not run commands => {elsewhere}"),
+    );
+    not_executed(
+        &tasks("  - a: { run: { script: { language: python, code: x } } }"),
+        "3:37 /do/0/a/run/script/language configuration: scripts in `python` are not run => write it in `js`",
+    );
+    not_executed(
+        &tasks(
+            "  - a: { run: { script: { language: js, source: { endpoint: https://example.com/x.js } } } }",
+        ),
+        "3:41 /do/0/a/run/script/source configuration: scripts from elsewhere are not run => write the script into `code`",
     );
 }
 
@@ -129,6 +138,18 @@ fn error_filters_are_literal() {
         ),
         "5:40 /do/0/a/catch/errors/with/type unsupported: this engine does not support an expression as the wanted `type` of an error yet",
     );
+}
+
+/// Scripts are executed, but an operator has to allow them: where they stand is told apart.
+#[test]
+fn scripts_are_for_the_operator_to_allow() {
+    let compiled =
+        yaml(&tasks("  - a: { run: { script: { language: javascript, code: x }, return: code } }"));
+    assert!(compiled.unsupported.is_empty());
+    let found = super::show_all(&compiled.scripts);
+    let expected =
+        "3:17 /do/0/a/run/script configuration: the operator of this engine does not allow scripts";
+    assert!(found.starts_with(expected), "{found}");
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! Calls of `run.script` steps: handed to the sandbox, if the operator allows scripts.
+
+use crate::{
+    calls::{Attempted, accept},
+    engine::Engine,
+    sandbox::{NotRun, ScriptCall},
+};
+use machine::{
+    Fault,
+    command::{Call, ScriptRequest},
+    fault::Kind,
+    time::Span,
+};
+use store::rows::CallRow;
+
+/// How long a script waits before it is tried again when the sandbox could not take it.
+const BUSY_WAIT: Span = Span::from_secs(5);
+
+/// Runs the script once. What it computes depends on the call alone: its input, its key and when it was made.
+pub(crate) async fn attempt(engine: &Engine, row: &CallRow, call: &Call) -> Attempted {
+    let failed = |fault: Fault| Attempted::Failed { fault, exhausted: false };
+    if !engine.options.scripts {
+        let detail = "the operator of this engine does not allow scripts";
+        return failed(Fault::new(Kind::Configuration, detail));
+    }
+    let request: ScriptRequest = match serde_json::from_value(call.input.to_json()) {
+        Ok(request) => request,
+        Err(error) => return failed(Fault::new(Kind::Runtime, format!("not a script: {error}"))),
+    };
+    let script = ScriptCall { request, key: call.key.clone(), now: row.created_at };
+    match engine.evaluator.script(script).await {
+        Ok(Ok(data)) => accept(engine, data),
+        Ok(Err(fault)) => failed(fault),
+        Err(NotRun(failure)) => Attempted::Again { after: BUSY_WAIT, attempt: row.attempt, failure },
+    }
+}
