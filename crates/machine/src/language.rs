@@ -7,6 +7,7 @@
 
 mod decompile;
 mod format;
+mod library;
 mod lower;
 mod names;
 mod report;
@@ -19,6 +20,7 @@ pub mod yaml;
 pub(crate) use decompile::own;
 pub use decompile::{decompile, document};
 pub use format::format;
+pub use library::{Library, Wanted};
 
 use crate::ir;
 pub use names::is_label;
@@ -58,6 +60,8 @@ pub struct Compilation {
     pub unsupported: Vec<Problem>,
     /// Where the document has scripts; deploying must be refused with these unless the operator allows scripts.
     pub scripts: Vec<Problem>,
+    /// Documents elsewhere that were not in the library; deploying must be refused if not empty.
+    pub wanted: Vec<Wanted>,
 }
 
 /// Reads any YAML or JSON document as data, within the limits of a definition.
@@ -67,6 +71,11 @@ pub fn data(text: &[u8], format: Format) -> Result<crate::Data, Problem> {
 
 /// Reads, checks and compiles a document. On failure every problem found is reported, in document order.
 pub fn compile(text: &[u8], format: Format) -> Result<Compilation, Vec<Problem>> {
+    compile_with(text, format, &Library::default())
+}
+
+/// The same, with the documents it refers to.
+pub fn compile_with(text: &[u8], format: Format, library: &Library) -> Result<Compilation, Vec<Problem>> {
     let mut report = Report::default();
     let tree = match source::read(text, format, &mut report) {
         Ok(tree) => tree,
@@ -75,7 +84,8 @@ pub fn compile(text: &[u8], format: Format) -> Result<Compilation, Vec<Problem>>
             return Err(report.into_errors());
         }
     };
+    let library = library.trees(&mut report);
     shape::check(tree.root(), &mut report);
-    let workflow = lower::workflow(tree.root(), &mut report);
+    let workflow = lower::workflow(tree.root(), &library, &mut report);
     report.finish(workflow)
 }

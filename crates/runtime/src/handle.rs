@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     events,
     hub::End,
-    refusal, schedules, secrets, signals, starts, tasks_for_people,
+    library, refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
 };
 use machine::{
@@ -62,11 +62,7 @@ impl Handle {
         format: Format,
         dry_run: bool,
     ) -> Answer<Deployed> {
-        let compiled = language::compile(source, format).map_err(|problems| Refusal::Invalid {
-            code: "definition-invalid",
-            detail: count(&problems, "the definition has"),
-            problems,
-        })?;
+        let compiled = library::compile(&self.engine, source, format).await?;
         if !compiled.unsupported.is_empty() {
             return Err(Refusal::Invalid {
                 code: "definition-unsupported",

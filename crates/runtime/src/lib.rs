@@ -24,6 +24,7 @@ pub mod handle;
 mod held;
 mod hub;
 mod lanes;
+mod library;
 mod lost;
 mod metrics;
 pub mod node;

@@ -8,7 +8,7 @@ use crate::{
     definitions::Missing,
     engine::Engine,
     handle::{Answer, Handle},
-    refusal,
+    library, refusal,
     slots::Cached,
     turn::{self, Work},
 };
@@ -113,11 +113,10 @@ impl Handle {
     }
 
     /// The program of a document that is not deployed.
-    pub fn compiled(&self, source: &[u8], format: language::Format) -> Answer<Arc<Program>> {
+    pub async fn compiled(&self, source: &[u8], format: language::Format) -> Answer<Arc<Program>> {
         let invalid =
             |detail: String, problems| Refusal::Invalid { code: "definition-invalid", detail, problems };
-        let compiled = language::compile(source, format)
-            .map_err(|problems| invalid(crate::handle::count(&problems, "the definition has"), problems))?;
+        let compiled = library::compile(&self.engine, source, format).await?;
         Program::new(compiled.workflow).map(Arc::new).map_err(|error| invalid(error.to_string(), vec![]))
     }
 

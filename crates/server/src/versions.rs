@@ -165,7 +165,7 @@ pub(crate) async fn preflight_document(
     const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
     let fields = body.fields(&["document", "from", "mapping", "cursor"])?;
     let document = fields.required_text("document", DOCUMENT_BYTES_MAX)?;
-    let new = app.handle.compiled(document.as_bytes(), Format::Yaml)?;
+    let new = app.handle.compiled(document.as_bytes(), Format::Yaml).await?;
     look(&app, &caller, &new, &fields).await
 }
 

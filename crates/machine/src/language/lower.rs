@@ -10,6 +10,7 @@ mod child;
 mod event;
 mod expression;
 mod extension;
+mod external;
 mod failure;
 mod function;
 mod header;
@@ -26,7 +27,7 @@ pub(super) use saga::SAGA;
 use super::{
     Problem,
     report::{Place, Report},
-    source::At,
+    source::{At, Tree},
 };
 use crate::{data::Data, ir};
 use std::collections::HashMap;
@@ -37,9 +38,13 @@ pub(crate) const STEPS_MAX: usize = 5_000;
 pub(crate) const EXPRESSIONS_MAX: usize = 5_000;
 
 /// Compiles the document. The result means something only if the report has no errors.
-pub(crate) fn workflow(root: At<'_>, report: &mut Report) -> ir::Workflow {
+pub(crate) fn workflow<'t>(
+    root: At<'t>,
+    library: &'t HashMap<String, Tree>,
+    report: &mut Report,
+) -> ir::Workflow {
     let declared = declared(root);
-    let mut lowering = Lowering::new(root, &declared, report);
+    let mut lowering = Lowering::new(root, &declared, library, report);
     let header = lowering.header();
     lowering.check_definitions();
     let input = root.get("input");
@@ -103,6 +108,8 @@ fn declared(root: At<'_>) -> Declared<'_> {
 struct Lowering<'t, 'r> {
     root: At<'t>,
     declared: &'r Declared<'t>,
+    /// Documents that this one refers to, by URL.
+    library: &'t HashMap<String, Tree>,
     report: &'r mut Report,
     steps: Vec<ir::Step>,
     exprs: Vec<ir::Expr>,
@@ -130,10 +137,16 @@ struct Lowering<'t, 'r> {
 }
 
 impl<'t, 'r> Lowering<'t, 'r> {
-    fn new(root: At<'t>, declared: &'r Declared<'t>, report: &'r mut Report) -> Lowering<'t, 'r> {
+    fn new(
+        root: At<'t>,
+        declared: &'r Declared<'t>,
+        library: &'t HashMap<String, Tree>,
+        report: &'r mut Report,
+    ) -> Lowering<'t, 'r> {
         Lowering {
             root,
             declared,
+            library,
             report,
             steps: Vec::new(),
             exprs: Vec::new(),
@@ -153,7 +166,7 @@ impl<'t, 'r> Lowering<'t, 'r> {
 
     /// Looks at something without keeping its steps and expressions: only problems remain.
     fn look(&mut self, look: impl FnOnce(&mut Lowering<'t, '_>)) {
-        let mut dry = Lowering::new(self.root, self.declared, self.report);
+        let mut dry = Lowering::new(self.root, self.declared, self.library, self.report);
         dry.locals = self.locals.clone();
         dry.functions = self.functions.clone();
         dry.extending = self.extending;

@@ -3,7 +3,7 @@
 //! [`Report`] keeps errors, warnings and unsupported features apart, in document order, each once, and never
 //! more than [`PROBLEMS_MAX`] of each: a document can be wrong in a million places.
 
-use super::{Compilation, Problem};
+use super::{Compilation, Problem, Wanted};
 use crate::ir;
 
 /// How long a message or hint gets: they quote the document, where anything may stand.
@@ -17,6 +17,7 @@ pub(crate) struct Report {
     warnings: Vec<Problem>,
     unsupported: Vec<Problem>,
     scripts: Vec<Problem>,
+    wanted: Vec<Wanted>,
 }
 
 /// Where in the document something is.
@@ -84,6 +85,13 @@ impl Report {
         push(&mut self.scripts, problem);
     }
 
+    /// The document refers to another one, which has not been fetched.
+    pub(crate) fn wanted(&mut self, wanted: Wanted) {
+        if self.wanted.len() < PROBLEMS_MAX && !self.wanted.iter().any(|known| known.url == wanted.url) {
+            self.wanted.push(wanted);
+        }
+    }
+
     /// True if further errors would not be told: there is no point in looking for their remedies.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= PROBLEMS_MAX
@@ -99,7 +107,8 @@ impl Report {
             return Err(self.into_errors());
         }
         let (warnings, unsupported) = (in_order(self.warnings), in_order(self.unsupported));
-        Ok(Compilation { workflow, warnings, unsupported, scripts: in_order(self.scripts) })
+        let (scripts, wanted) = (in_order(self.scripts), self.wanted);
+        Ok(Compilation { workflow, warnings, unsupported, scripts, wanted })
     }
 }
 

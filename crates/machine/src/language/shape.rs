@@ -11,7 +11,7 @@ mod part;
 mod task;
 mod text;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, check_task};
 pub(crate) use task::kind_of;
 pub(crate) use text::{span_of, unwrap_expression};
 

@@ -30,6 +30,8 @@ const ROOT: NodeId = 0;
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
+    /// What pointers begin with: nothing, or the URL of a document that another one refers to.
+    base: String,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +132,15 @@ impl Mark {
 }
 
 impl Tree {
+    /// The tree of a document that another one refers to: its places name the URL.
+    pub(crate) fn from_url(self, url: &str) -> Tree {
+        Tree { base: format!("{url}#"), ..self }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     pub(crate) fn root(&self) -> At<'_> {
         self.at(ROOT)
     }
@@ -215,7 +226,7 @@ impl<'t> At<'t> {
             });
             id = node.parent;
         }
-        segments.iter().rev().fold(String::new(), |pointer, segment| pointer + "/" + segment)
+        segments.iter().rev().fold(self.tree.base.clone(), |pointer, segment| pointer + "/" + segment)
     }
 
     /// The key under which this node stands.

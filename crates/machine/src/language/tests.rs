@@ -3,6 +3,7 @@
 mod compile;
 pub(crate) mod decompile;
 mod format;
+mod library;
 mod limits;
 mod meaning;
 mod quality;

@@ -20,6 +20,8 @@ const URL_BYTES_MAX: usize = 8 * 1024;
 /// Header lines of a request, and the bytes of one value.
 const HEADERS_MAX: usize = 100;
 const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// The longest document that a definition may refer to.
+const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
 /// Headers that belong to the connection or to the engine; a definition cannot set them.
 const OWN: [&str; 11] = [
@@ -149,6 +151,18 @@ fn failed(detail: String) -> Fault {
 
 impl Egress {
     /// Sends a request and reads the whole answer, within the time limit of one call.
+    /// The text of a public document.
+    pub(crate) async fn text(&self, url: &str) -> Result<Vec<u8>, Fault> {
+        let mut request = Request::get(url_of(url, url)?, DOCUMENT_BYTES_MAX);
+        request.header("accept", "application/yaml, application/json;q=0.9, */*;q=0.5", false)?;
+        let shown = request.shown.clone();
+        let response = self.send(request).await?;
+        match response.status.is_success() {
+            true => Ok(response.body),
+            false => Err(Fault::new(Kind::Communication, format!("{shown} answered {}", response.status))),
+        }
+    }
+
     pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let shown = request.shown.clone();
         match tokio::time::timeout(self.limit, self.follow(request)).await {

@@ -138,7 +138,7 @@ fn with_policy(policy: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_child_goes_on_and_a_parent_that_waits_ends_after_it() {
-    for (policy, before) in [("abandon", "cancelled"), ("wait", "waiting")] {
+    for (policy, before) in [("abandon", "cancelled"), ("wait", "cancelling")] {
         let world = World::new();
         let node = world.node().await;
         node.deploy("parent", &with_policy(policy)).await;

@@ -100,3 +100,42 @@ Feature: Functions and Calls
     """yaml
     escalated: true
     """
+
+  Scenario: A function of another catalog is fetched at deploy
+    Given a workflow with definition:
+    """yaml
+    document: { dsl: '1.0.3', namespace: conformance, name: function-catalog, version: '1.0.0' }
+    use: { catalogs: { acme: { endpoint: 'https://api.conformance.test/catalog' } } }
+    do:
+      - greet: { call: 'greet:1.0.0@acme', with: { name: Ann } }
+    """
+    When the workflow is executed
+    Then the workflow should complete with output:
+    """yaml
+    greeting: hello Ann
+    """
+
+  Scenario: A function by its address is fetched at deploy, and the schema it refers to
+    Given a workflow with definition:
+    """yaml
+    document: { dsl: '1.0.3', namespace: conformance, name: function-url, version: '1.0.0' }
+    do:
+      - greet: { call: 'https://api.conformance.test/catalog/functions/greet/1.0.0/function.yaml', with: { nam: Ann } }
+    """
+    When the workflow is executed
+    Then the workflow should fault with error:
+    """yaml
+    type: https://serverlessworkflow.io/spec/1.0.0/errors/validation
+    status: 400
+    """
+
+  Scenario: A function that cannot be fetched is refused with the reason
+    Given a workflow with definition:
+    """yaml
+    document: { dsl: '1.0.3', namespace: conformance, name: function-missing, version: '1.0.0' }
+    use: { catalogs: { acme: { endpoint: 'https://api.conformance.test/catalog' } } }
+    do:
+      - greet: { call: 'missing:1.0.0@acme' }
+    """
+    When the workflow is executed
+    Then the definition should be refused with 'not-fetched', '404'

@@ -100,7 +100,7 @@ Feature: Sagas
     And the workflow is cancelled
     Then the workflow should be cancelled
     And 0/undo should not run
-    And 3/do should run once
+    And 3/do should run
 
   Scenario: A fork branch that loses is undone before the fork completes
     Given a workflow with definition:

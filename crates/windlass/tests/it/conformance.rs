@@ -7,6 +7,7 @@
 mod compare;
 mod scene;
 mod steps;
+mod stub;
 
 use futures_util::{StreamExt, stream};
 use gherkin::{Feature, GherkinEnv};

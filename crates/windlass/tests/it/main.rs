@@ -16,6 +16,7 @@ mod kill;
 mod schedules;
 mod scripts;
 mod serve;
+mod tutorial;
 mod up;
 mod verbs;
 mod versions;

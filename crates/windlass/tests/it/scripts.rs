@@ -11,7 +11,8 @@ do:
         script:
           language: js
           arguments: [ '${ .n }' ]
-          code: console.log(JSON.stringify({ double: process.argv[2] * 2 }))
+          code: |
+            console.log(JSON.stringify({ double: process.argv[2] * 2 }))
       output: { as: fromjson }
 ";
 

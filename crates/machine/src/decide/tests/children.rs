@@ -142,7 +142,7 @@ fn a_parent_that_must_wait_ends_after_its_child() {
     let mut run = bench(&child_of("onParentClose: wait")).start("{}");
     let token = started(&mut run);
     assert!(run.tell(Command::Cancel));
-    assert_eq!((run.state().status, run.state().status_word()), (Status::Open, "waiting"));
+    assert_eq!((run.state().status, run.state().status_word()), (Status::Open, "cancelling"));
     assert!(!run.tell(Command::Cancel), "that is what it is coming to");
     assert!(run.tell(Command::Pause) && run.tell(Command::ChildDone { token, outcome: done("1") }));
     assert!(run.tell(Command::Resume));

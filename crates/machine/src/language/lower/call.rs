@@ -21,18 +21,24 @@ impl<'t> Lowering<'t, '_> {
             (Some("asyncapi"), Some(with)) => {
                 let base = format!("{reference}/with/subscription/foreach/do");
                 self.look(|dry| dry.asyncapi(with, &base));
-                self.unsupported(at.place(), "`call: asyncapi`")
+                self.no_connector(at, "asyncapi")
             }
             (Some("openapi"), Some(with)) => Kind::Call { call: Call::OpenApi(self.openapi(with)) },
             (Some(protocol @ ("grpc" | "a2a" | "mcp")), Some(with)) => {
                 self.look(|dry| dry.arguments(with));
-                self.unsupported(at.place(), &format!("`call: {protocol}`"))
+                self.no_connector(at, protocol)
             }
             (Some("http" | "asyncapi" | "grpc" | "openapi" | "a2a" | "mcp") | None, _) => {
                 Kind::Do { list: Vec::new() }
             }
             (Some(name), _) => self.function_call(name, at, with, reference),
         }
+    }
+
+    fn no_connector(&mut self, at: At<'_>, protocol: &str) -> Kind {
+        let what = format!("`call: {protocol}`");
+        let message = format!("this engine has no connector for {what}");
+        self.refused(at.place(), &what, &message, "do it in a worker, and call that")
     }
 
     fn http(&mut self, with: At<'_>) -> Http {

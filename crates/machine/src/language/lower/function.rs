@@ -80,8 +80,12 @@ impl<'t> Lowering<'t, '_> {
         if let Some(function) = self.declared.get(&("functions", name)).copied() {
             return self.inline(name, at, function, arguments, reference);
         }
-        if name.contains("://") {
-            return self.unsupported(at.place(), "functions from a URL");
+        let catalog = name.rsplit_once('@').map(|(_, catalog)| catalog);
+        if name.contains("://") || catalog.is_some_and(|catalog| catalog != "default") {
+            return match self.external_function(name, at) {
+                Ok(function) => self.inline(name, at, function, arguments, reference),
+                Err(kind) => kind,
+            };
         }
         let parsed = name.rsplit_once('@').and_then(|(function, catalog)| {
             let (function, version) = function.split_once(':')?;
@@ -89,11 +93,7 @@ impl<'t> Lowering<'t, '_> {
         });
         match parsed {
             Some((function, version, "default")) => self.default_catalog(function, version, at, arguments),
-            Some((_, _, catalog)) => {
-                self.used("catalogs", catalog, at);
-                self.unsupported(at.place(), "functions from other catalogs than `default`")
-            }
-            None => {
+            _ => {
                 self.unknown_function(name, at);
                 Kind::Do { list: Vec::new() }
             }

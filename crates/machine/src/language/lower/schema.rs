@@ -3,9 +3,9 @@
 use super::Lowering;
 use crate::{data::Data, ir::SchemaId, language::source::At, schema::Schema};
 
-impl Lowering<'_, '_> {
+impl<'t> Lowering<'t, '_> {
     /// The inline JSON Schema of an `input`, `output` or `export`, as an entry of the table.
-    pub(super) fn schema(&mut self, parent: At<'_>) -> Option<SchemaId> {
+    pub(super) fn schema(&mut self, parent: At<'t>) -> Option<SchemaId> {
         let document = self.schema_document(parent)?;
         let known = self.schemas.iter().position(|schema| *schema == document);
         let id = known.unwrap_or_else(|| {
@@ -16,7 +16,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The same by itself.
-    pub(super) fn schema_document(&mut self, parent: At<'_>) -> Option<Data> {
+    pub(super) fn schema_document(&mut self, parent: At<'t>) -> Option<Data> {
         let schema = parent.get("schema")?;
         let format = schema.get("format").and_then(At::text).unwrap_or("json");
         if !(format == "json" || format.starts_with("json:")) {
@@ -24,8 +24,10 @@ impl Lowering<'_, '_> {
             return None;
         }
         if let Some(resource) = schema.get("resource") {
-            self.unsupported(resource.key_place(), "schemas from a URL");
-            return None;
+            let url = self.fixed_url(resource.get("endpoint")?)?;
+            let at = self.fetched(resource.key_place(), url, "the schema")?;
+            self.check_schema(at);
+            return Some(at.to_data());
         }
         let at = schema.get("document")?;
         self.check_schema(at);

@@ -27,6 +27,11 @@ pub(crate) fn check(root: At<'_>, report: &mut Report) {
     Checker { report }.record(root, &ROOT);
 }
 
+/// The same for a task that is a document of its own.
+pub(crate) fn check_task(root: At<'_>, report: &mut Report) {
+    Checker { report }.shape(root, &Shape::Task);
+}
+
 struct Checker<'r> {
     report: &'r mut Report,
 }

@@ -10,38 +10,27 @@ fn calls() {
         &tasks(
             "  - a:\n      call: grpc\n      with: { proto: { endpoint: file://x }, service: { name: s, host: h }, method: m }",
         ),
-        "4:13 /do/0/a/call unsupported: this engine does not support `call: grpc` yet",
+        "4:13 /do/0/a/call configuration: this engine has no connector for `call: grpc` => do it in a worker, and call that",
     );
     not_executed(
         &tasks(&format!(
             "  - a:\n      call: asyncapi\n      with: {{ {resource}, operation: x, message: {{ payload: {{ a: 1 }} }} }}"
         )),
-        "4:13 /do/0/a/call unsupported: this engine does not support `call: asyncapi` yet",
+        "4:13 /do/0/a/call configuration: this engine has no connector for `call: asyncapi` => do it in a worker, and call that",
     );
     not_executed(
         &tasks("  - a:\n      call: a2a\n      with: { method: message/send }"),
-        "4:13 /do/0/a/call unsupported: this engine does not support `call: a2a` yet",
+        "4:13 /do/0/a/call configuration: this engine has no connector for `call: a2a` => do it in a worker, and call that",
     );
     not_executed(
         &tasks(
             "  - a:\n      call: mcp\n      with: { method: tools/list, transport: { stdio: { command: x } } }",
         ),
-        "4:13 /do/0/a/call unsupported: this engine does not support `call: mcp` yet",
-    );
-    not_executed(
-        &tasks("  - a: { call: https://a.b/function.yaml }"),
-        "3:16 /do/0/a/call unsupported: this engine does not support functions from a URL yet",
+        "4:13 /do/0/a/call configuration: this engine has no connector for `call: mcp` => do it in a worker, and call that",
     );
     not_executed(
         &tasks("  - a: { call: 'human-task:2.0.0@default' }"),
         "3:16 /do/0/a/call unsupported: this engine does not support `human-task` 2.0.0 (only 1.0.0) yet",
-    );
-    not_executed(
-        &format!(
-            "use: {{ catalogs: {{ acme: {{ endpoint: https://a.b }} }} }}\n{}",
-            tasks("  - a: { call: 'f:1.0.0@acme' }")
-        ),
-        "4:16 /do/0/a/call unsupported: this engine does not support functions from other catalogs than `default` yet",
     );
 }
 
@@ -100,10 +89,6 @@ fn whole_definition() {
         "1:23 /evaluate/language unsupported: this engine does not support expressions in `cel` yet",
     );
     not_executed(&document("evaluate: { language: jq, mode: strict }"), "");
-    not_executed(
-        &document("input: { schema: { resource: { endpoint: https://a.b } } }"),
-        "1:20 /input/schema/resource unsupported: this engine does not support schemas from a URL yet",
-    );
     not_executed(
         &document("input: { schema: { format: avro, document: {} } }"),
         "1:18 /input/schema unsupported: this engine does not support schemas of the format `avro` yet",

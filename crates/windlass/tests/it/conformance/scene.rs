@@ -18,6 +18,8 @@ pub(crate) enum Mode {
 pub(crate) struct Home {
     engine: Engine,
     folder: TempDir,
+    /// Where the hosts that scenarios call are found.
+    hosts: Vec<String>,
 }
 
 /// The engine that scenarios share; with kills each has one of its own.
@@ -31,12 +33,14 @@ pub(crate) async fn shared(mode: Mode) -> Option<Arc<Home>> {
 impl Home {
     async fn new(ephemeral: bool) -> Home {
         let folder = tempfile::tempdir().unwrap();
-        let engine = Home::start(&folder, ephemeral).await;
-        Home { engine, folder }
+        let hosts = super::stub::flags(folder.path()).await;
+        let engine = Home::start(&folder, &hosts, ephemeral).await;
+        Home { engine, folder, hosts }
     }
 
-    async fn start(folder: &TempDir, ephemeral: bool) -> Engine {
+    async fn start(folder: &TempDir, hosts: &[String], ephemeral: bool) -> Engine {
         let mut args = vec!["up", "--port", "0", "-o", "json"];
+        args.extend(hosts.iter().map(String::as_str));
         args.extend(ephemeral.then_some("--ephemeral"));
         Engine::start(folder.path(), &args).await
     }
@@ -70,7 +74,7 @@ impl Scene {
         if self.mode == Mode::Killing {
             let home = Arc::get_mut(&mut self.home).expect("with kills a scenario has an engine of its own");
             home.engine.kill().await;
-            home.engine = Home::start(&home.folder, false).await;
+            home.engine = Home::start(&home.folder, &home.hosts, false).await;
         }
     }
 

@@ -175,7 +175,7 @@ fn refused(scene: &Scene, names: &[&str]) -> Done {
     }
 }
 
-/// `X should run first`, `last`, `after Y`, `N times`; `X should not run`.
+/// `X should run`, `first`, `last`, `after Y`, `N times`; `X should not run`.
 async fn ran(scene: &mut Scene, text: &str) -> Done {
     let (name, rest) = text.split_once(" should ").unwrap_or((text, ""));
     if name != "the saga" {
@@ -199,6 +199,7 @@ async fn ran(scene: &mut Scene, text: &str) -> Done {
         ["run", "after", other] => {
             matches!((position(other), began.iter().rposition(|step| is(step, name))), (Some(a), Some(b)) if a < b)
         }
+        ["run"] => count > 0,
         ["run", "once"] => count == 1,
         ["run", times, "times"] => times.parse() == Ok(count),
         ["not", "run"] => count == 0,

@@ -74,7 +74,9 @@ async fn listen(acceptor: TlsAcceptor) -> u16 {
                 };
                 let (status, kind, body) = answer(&request);
                 let length = body.len();
-                let head = format!("HTTP/1.1 {status}\r\n{kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                let head = format!(
+                    "HTTP/1.1 {status}\r\n{kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+                );
                 let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
                 let _ = stream.shutdown().await;
             });
@@ -104,8 +106,13 @@ impl Request {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        let request =
-            Request { method, path: path.to_owned(), query: query.to_owned(), headers, body: body.to_owned() };
+        let request = Request {
+            method,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers,
+            body: body.to_owned(),
+        };
         let length: usize = request.header("content-length").parse().unwrap_or(0);
         (request.body.len() >= length).then_some(request)
     }
@@ -118,12 +125,15 @@ impl Request {
 /// Status, header lines, body.
 fn answer(request: &Request) -> (&'static str, &'static str, String) {
     const JSON: &str = "content-type: application/json";
-    let pet = |id: &str| json!({ "id": id.parse::<i64>().unwrap_or(1), "name": "Rex", "status": "available" });
+    let pet =
+        |id: &str| json!({ "id": id.parse::<i64>().unwrap_or(1), "name": "Rex", "status": "available" });
     let ok = |value: Value| ("200 OK", JSON, value.to_string());
     let parts: Vec<&str> = request.path.split('/').skip(1).collect();
     match parts.as_slice() {
         ["v2", "swagger.json"] => ok(swagger()),
-        ["v2", "pet", "findByStatus"] if request.query == "status=available" => ok(json!([pet("1"), pet("2")])),
+        ["v2", "pet", "findByStatus"] if request.query == "status=available" => {
+            ok(json!([pet("1"), pet("2")]))
+        }
         ["v2", "pet", "findByStatus"] => ok(json!([])),
         ["v2", "pet", id] => ok(pet(id)),
         // `serverless-workflow:conformance-test`, as the kit has it.
@@ -133,6 +143,10 @@ fn answer(request: &Request) -> (&'static str, &'static str, String) {
         },
         ["status", "404"] => ("404 Not Found", JSON, json!({ "why": "missing" }).to_string()),
         ["status", "503"] => ("503 Service Unavailable", JSON, "{}".to_owned()),
+        ["catalog", "functions", "greet", "1.0.0", "function.yaml"] => {
+            ("200 OK", "content-type: application/yaml", GREET.to_owned())
+        }
+        ["catalog", "name.json"] => ok(json!({ "type": "object", "required": ["name"] })),
         ["text"] => ("200 OK", "content-type: text/plain", "plain words".to_owned()),
         ["moved"] => ("302 Found", "location: /echo", String::new()),
         ["echo", ..] => ok(json!({
@@ -147,6 +161,12 @@ fn answer(request: &Request) -> (&'static str, &'static str, String) {
         _ => ("404 Not Found", JSON, "{}".to_owned()),
     }
 }
+
+/// A function of a catalog.
+const GREET: &str = "
+input: { schema: { resource: { endpoint: https://api.conformance.test/catalog/name.json } } }
+set: { greeting: '${ \"hello \" + .name }' }
+";
 
 /// What the kit calls, described as Swagger 2.0.
 fn swagger() -> Value {

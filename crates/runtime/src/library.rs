@@ -1,0 +1,41 @@
+//! Compiles a document together with those it refers to, which are fetched for it.
+//!
+//! They are fetched by the egress client, under its rules, each time a document is deployed or looked at; what was
+//! fetched for a version that is deployed is part of that version.
+
+use crate::{
+    api::Refusal,
+    engine::Engine,
+    handle::{Answer, count},
+};
+use machine::language::{self, Compilation, Format, Library, Problem, Wanted};
+
+/// How many documents one definition may refer to, directly or through others.
+const DOCUMENTS_MAX: usize = 32;
+
+pub(crate) async fn compile(engine: &Engine, source: &[u8], format: Format) -> Answer<Compilation> {
+    let mut library = Library::default();
+    loop {
+        let compiled = language::compile_with(source, format, &library).map_err(invalid)?;
+        if compiled.wanted.is_empty() || !compiled.unsupported.is_empty() {
+            return Ok(compiled);
+        }
+        for Wanted { url, problem } in compiled.wanted {
+            let because = |reason: String| {
+                let message = format!("{} ({reason})", problem.message);
+                invalid(vec![Problem { message, ..problem.clone() }])
+            };
+            if library.len() >= DOCUMENTS_MAX {
+                return Err(because(format!("a definition may refer to at most {DOCUMENTS_MAX} documents")));
+            }
+            let text =
+                engine.egress.text(&url).await.map_err(|fault| because(fault.detail.unwrap_or_default()))?;
+            library.insert(url, text);
+        }
+    }
+}
+
+fn invalid(problems: Vec<Problem>) -> Refusal {
+    let detail = count(&problems, "the definition has");
+    Refusal::Invalid { code: "definition-invalid", detail, problems }
+}
