@@ -62,24 +62,7 @@ impl Handle {
         format: Format,
         dry_run: bool,
     ) -> Answer<Deployed> {
-        let compiled = library::compile(&self.engine, source, format).await?;
-        if !compiled.unsupported.is_empty() {
-            return Err(Refusal::Invalid {
-                code: "definition-unsupported",
-                detail: count(
-                    &compiled.unsupported,
-                    "the definition uses what this engine does not execute:",
-                ),
-                problems: compiled.unsupported,
-            });
-        }
-        if !self.engine.options.scripts && !compiled.scripts.is_empty() {
-            return Err(Refusal::Invalid {
-                code: "definition-not-allowed",
-                detail: count(&compiled.scripts, "the definition has what is not allowed here:"),
-                problems: compiled.scripts,
-            });
-        }
+        let compiled = library::executable(&self.engine, source, format).await?;
         let ir = serde_json::to_vec(&compiled.workflow).expect("the IR is plain JSON");
         let program = Program::new(compiled.workflow).map_err(|error| Refusal::Invalid {
             code: "definition-invalid",

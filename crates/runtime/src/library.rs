@@ -35,6 +35,26 @@ pub(crate) async fn compile(engine: &Engine, source: &[u8], format: Format) -> A
     }
 }
 
+/// The same, refused unless this node can and may execute it.
+pub(crate) async fn executable(engine: &Engine, source: &[u8], format: Format) -> Answer<Compilation> {
+    let compiled = compile(engine, source, format).await?;
+    if !compiled.unsupported.is_empty() {
+        return Err(Refusal::Invalid {
+            code: "definition-unsupported",
+            detail: count(&compiled.unsupported, "the definition uses what this engine does not execute:"),
+            problems: compiled.unsupported,
+        });
+    }
+    if !engine.options.scripts && !compiled.scripts.is_empty() {
+        return Err(Refusal::Invalid {
+            code: "definition-not-allowed",
+            detail: count(&compiled.scripts, "the definition has what is not allowed here:"),
+            problems: compiled.scripts,
+        });
+    }
+    Ok(compiled)
+}
+
 fn invalid(problems: Vec<Problem>) -> Refusal {
     let detail = count(&problems, "the definition has");
     Refusal::Invalid { code: "definition-invalid", detail, problems }

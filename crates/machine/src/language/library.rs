@@ -41,7 +41,7 @@ impl Library {
             let format = if is_json { Format::Json } else { Format::Yaml };
             match source::read(text, format, report) {
                 Ok(tree) => {
-                    trees.insert(url.clone(), tree.from_url(url));
+                    trees.insert(url.clone(), tree.at_url(url));
                 }
                 Err(problem) => {
                     report.error(Problem { pointer: format!("{url}#{}", problem.pointer), ..problem });

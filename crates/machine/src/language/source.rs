@@ -133,7 +133,7 @@ impl Mark {
 
 impl Tree {
     /// The tree of a document that another one refers to: its places name the URL.
-    pub(crate) fn from_url(self, url: &str) -> Tree {
+    pub(crate) fn at_url(self, url: &str) -> Tree {
         Tree { base: format!("{url}#"), ..self }
     }
 

@@ -1,15 +1,12 @@
 //! What stands in documents elsewhere: functions by URL, functions of other catalogs, schemas.
 
 use super::Lowering;
-use crate::{
-    ir::Kind,
-    language::{
-        Problem, Wanted,
-        library::function_url,
-        report::Place,
-        shape::{self, unwrap_expression},
-        source::{At, Sort},
-    },
+use crate::language::{
+    Problem, Wanted,
+    library::function_url,
+    report::Place,
+    shape::{self, unwrap_expression},
+    source::{At, Sort},
 };
 
 impl<'t> Lowering<'t, '_> {
@@ -45,24 +42,20 @@ impl<'t> Lowering<'t, '_> {
         Some(text)
     }
 
-    /// The task of a function from elsewhere.
-    pub(super) fn external_function(&mut self, name: &str, at: At<'t>) -> Result<At<'t>, Kind> {
-        let nothing = || Kind::Do { list: Vec::new() };
+    /// The task of a function from elsewhere; none if it cannot be had, which has been said.
+    pub(super) fn external_function(&mut self, name: &str, at: At<'t>) -> Option<At<'t>> {
         let url = match name.rsplit_once('@') {
             Some((function, catalog)) if !name.contains("://") => {
                 let (function, version) = function.split_once(':').unwrap_or((function, ""));
-                let declared = self.used("catalogs", catalog, at).ok_or_else(nothing)?;
-                let endpoint = declared.get("endpoint").ok_or_else(nothing)?;
-                let endpoint = self.fixed_url(endpoint).ok_or_else(nothing)?;
+                let declared = self.used("catalogs", catalog, at)?;
+                let endpoint = declared.get("endpoint")?;
+                let endpoint = self.fixed_url(endpoint)?;
                 function_url(endpoint, function, version)
             }
             _ => name.to_owned(),
         };
-        let what = format!("the function `{name}`");
-        let Some(task) = self.fetched(at.place(), &url, &what) else {
-            return Err(Kind::Unsupported { what, task: crate::Data::NULL });
-        };
+        let task = self.fetched(at.place(), &url, &format!("the function `{name}`"))?;
         shape::check_task(task, self.report);
-        Ok(task)
+        Some(task)
     }
 }

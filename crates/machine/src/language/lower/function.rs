@@ -83,8 +83,8 @@ impl<'t> Lowering<'t, '_> {
         let catalog = name.rsplit_once('@').map(|(_, catalog)| catalog);
         if name.contains("://") || catalog.is_some_and(|catalog| catalog != "default") {
             return match self.external_function(name, at) {
-                Ok(function) => self.inline(name, at, function, arguments, reference),
-                Err(kind) => kind,
+                Some(function) => self.inline(name, at, function, arguments, reference),
+                None => Kind::Unsupported { what: format!("the function `{name}`"), task: Data::NULL },
             };
         }
         let parsed = name.rsplit_once('@').and_then(|(function, catalog)| {
