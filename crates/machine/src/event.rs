@@ -27,7 +27,22 @@ pub fn attribute_fits(wanted: &Data, found: &Data) -> bool {
     if !is_pattern(pattern) || pattern.len() > PATTERN_BYTES_MAX || text.len() > PATTERN_BYTES_MAX {
         return false;
     }
-    regex_bites::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(text))
+    regex(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+fn regex(pattern: &str) -> Result<regex_bites::Regex, String> {
+    regex_bites::Regex::new(&format!("^(?:{pattern})$")).map_err(|error| error.to_string())
+}
+
+/// What makes a wanted text a pattern that nothing can fit.
+pub(crate) fn pattern_problem(text: &str) -> Option<String> {
+    if !is_pattern(text) {
+        return None;
+    }
+    match text.len() > PATTERN_BYTES_MAX {
+        true => Some(format!("it has more than {PATTERN_BYTES_MAX} bytes")),
+        false => regex(text).err(),
+    }
 }
 
 /// True if one of the filters takes the event, outside of any instance: for schedules that events start. Expressions

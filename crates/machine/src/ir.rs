@@ -168,6 +168,18 @@ pub struct Extension {
     pub list: Vec<StepId>,
 }
 
+impl Workflow {
+    /// The step in whose list a step stands, and which of its lists it is; none at the top.
+    pub fn home(&self, id: StepId) -> Option<(StepId, usize)> {
+        let owners = self.steps.iter().zip(0..);
+        owners
+            .filter_map(|(step, owner)| {
+                Some((owner, step.lists().iter().position(|list| list.contains(&id))?))
+            })
+            .next()
+    }
+}
+
 /// Where the flow goes after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -64,9 +64,10 @@ pub struct Compilation {
     pub wanted: Vec<Wanted>,
 }
 
-/// Reads any YAML or JSON document as data, within the limits of a definition.
+/// Reads any YAML or JSON document as data, within the limits of a definition. Keys that are numbers or booleans
+/// in YAML (`200:`) are taken as written.
 pub fn data(text: &[u8], format: Format) -> Result<crate::Data, Problem> {
-    Ok(source::read(text, format, &mut Report::default())?.root().to_data())
+    Ok(source::read_any(text, format)?.root().to_data())
 }
 
 /// Reads, checks and compiles a document. On failure every problem found is reported, in document order.

@@ -319,6 +319,10 @@ impl WaitKind {
     }
 }
 
+/// Every status word an instance may be stored with.
+pub const STATUS_WORDS: [&str; 8] =
+    ["pending", "running", "waiting", "paused", "cancelling", "completed", "faulted", "cancelled"];
+
 impl State {
     /// An instance that has not begun.
     pub fn new(input: Data, business: Option<BusinessReference>, trace: Trace, now: Time) -> State {

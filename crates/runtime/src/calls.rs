@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     held::Hold,
     lanes::Item,
-    scripts, slots,
+    scripts, slots, trace,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
@@ -63,7 +63,7 @@ pub(crate) enum Attempted {
 async fn handle(engine: &Arc<Engine>, item: Item) {
     let Item { tenant, row, reservation, hold } = item;
     let began = engine.clock.steady_micros();
-    let call: Call = match serde_json::from_slice(&row.envelope) {
+    let mut call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
         Err(error) => {
             let work = work(&tenant, &row, Command::Pause, hold);
@@ -73,6 +73,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     if children::is_own(&row.target) {
         return children::handle(engine, &tenant, &row, &call, hold).await;
     }
+    call.trace.traceparent = Some(trace::of_call(row.instance, &call));
     let span = tracing::info_span!(
         "call",
         %tenant,

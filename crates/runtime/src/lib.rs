@@ -42,6 +42,7 @@ mod slots;
 mod starts;
 mod tasks;
 mod tasks_for_people;
+mod trace;
 mod turn;
 mod versions;
 

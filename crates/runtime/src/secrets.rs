@@ -5,12 +5,9 @@
 //! Nothing here has `Debug` or `Serialize`: a value can leave only where it is asked for by name.
 
 use crate::{api::Refusal, engine::Engine, refusal::of_store};
-use aws_lc_rs::{
-    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    rand,
-};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use machine::{Data, TenantId};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
 use std::{str::FromStr, sync::Arc};
 use store::{Commit, Conflict, Outcome, Write, rows::SecretRow};
@@ -35,7 +32,7 @@ impl Keyring {
     /// One new key, and the text to keep it as.
     pub fn fresh() -> (Keyring, String) {
         let mut bytes = [0; KEY_BYTES];
-        rand::fill(&mut bytes).expect("the system has randomness");
+        getrandom::fill(&mut bytes).expect("the system has randomness");
         let text = STANDARD.encode(bytes);
         let ring = text.parse().expect("32 bytes are a key");
         (ring, text)
@@ -54,7 +51,7 @@ impl Keyring {
     fn seal(&self, tenant: &TenantId, name: &str, plain: &[u8]) -> Option<(String, Vec<u8>)> {
         let (id, key) = self.keys.first()?;
         let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).ok()?;
+        getrandom::fill(&mut nonce).ok()?;
         let mut sealed = plain.to_vec();
         let bound = Aad::from(bound_to(tenant, name, id));
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), bound, &mut sealed).ok()?;

@@ -210,6 +210,15 @@ async fn scripts_answer_as_processes_do() {
         ),
         ("console.log({ a: [1, null] }, 2, true)", Returned::Stdout, Data::text("{\"a\":[1,null]} 2 true\n")),
         ("console.log(await Promise.resolve(5))", Returned::Stdout, Data::text("5\n")),
+        // What is left for later is done too.
+        (
+            "async function main() { await null; console.log('x') } main()",
+            Returned::Stdout,
+            Data::text("x\n"),
+        ),
+        ("Promise.resolve(1).then((one) => console.log(one))", Returned::Stdout, Data::text("1\n")),
+        ("Promise.reject(1).catch(() => console.log('ok'))", Returned::Stdout, Data::text("ok\n")),
+        ("async function main() { await null; process.exit(5) } main()", Returned::Code, json("5")),
         (
             "console.log(Date.now(), new Date().getUTCFullYear())",
             Returned::Stdout,
@@ -244,6 +253,9 @@ async fn scripts_are_held_to_their_limits() {
         ),
         ("\n\nthrow new TypeError('oops')", "TypeError: oops (line 3 of the script)"),
         ("throw 'plain'", "the script threw plain"),
+        ("async function main() { throw new Error('lost') } main()", "Error: lost (line 1 of the script)"),
+        ("Promise.reject('lost')", "the script threw lost"),
+        ("const again = () => Promise.resolve().then(again); again()", "it ran longer than 1500 ms"),
         ("process.exit(2)", "the script ended with code 2"),
         ("function f() { return 1 + f() } f()", "Maximum call stack size exceeded"),
         ("const a = []; while (true) a.push('x'.repeat(1e5) + a.length)", "out of memory"),

@@ -124,6 +124,12 @@ pub(crate) fn segment(text: &str) -> String {
     if matches!(written.as_str(), "." | "..") { written.replace('.', "%2E") } else { written }
 }
 
+/// The one set of ciphers in the tree, for every TLS connection of this process.
+pub(crate) fn choose_ciphers() {
+    // Whoever chose first has chosen the same.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+}
+
 impl Client {
     pub(crate) fn new(url: &str, key: Option<Secret>, trace: bool) -> Result<Client, Failure> {
         let base = Url::parse(url)

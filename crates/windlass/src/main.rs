@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     logs::keep_panics_discreet();
+    client::choose_ciphers();
     let cli = Cli::parse();
     let format = cli.global.format();
     match dispatch(cli) {

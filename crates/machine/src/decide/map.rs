@@ -28,11 +28,12 @@ impl Turn<'_> {
     pub(super) fn begin_map(&mut self, branch: u32, with: &Data) -> Result<(), Stop> {
         self.depth_below()?;
         let workflow = workflow_of(with)?;
-        let number = |key: &str, default: u64, max: u64| match with.get(key) {
+        let number = |key: &str, default: u64, least: u64, max: u64| match with.get(key) {
             None => Ok(default),
             Some(value) => {
-                value.as_i64().and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= max).ok_or_else(|| {
-                    invalid(format!("{key} must be a whole number up to {max}, it is {value:?}"))
+                let number = value.as_i64().and_then(|n| u64::try_from(n).ok());
+                number.filter(|n| (least..=max).contains(n)).ok_or_else(|| {
+                    invalid(format!("{key} must be a whole number from {least} to {max}, it is {value:?}"))
                 })
             }
         };
@@ -40,7 +41,7 @@ impl Turn<'_> {
             None => 0,
             Some(word) if word.as_str() == Some("fail") => 0,
             Some(word) if word.as_str() == Some("collect") => {
-                number("toleratedFailures", u64::MAX, u64::MAX)?
+                number("toleratedFailures", u64::MAX, 0, i64::MAX as u64)?
             }
             Some(word) => {
                 return Err(invalid(format!("onError must be fail or collect, it is {word:?}")).into());
@@ -57,8 +58,8 @@ impl Turn<'_> {
             running: 0,
             succeeded: 0,
             failed: 0,
-            concurrency: number("concurrency", CONCURRENCY, CONCURRENCY_MAX)?.max(1),
-            batch: number("batchSize", BATCH, BATCH_MAX)?.max(1),
+            concurrency: number("concurrency", CONCURRENCY, 1, CONCURRENCY_MAX)?,
+            batch: number("batchSize", BATCH, 1, BATCH_MAX)?,
             tolerated,
             rounds: vec![],
             fault: None,
@@ -286,7 +287,7 @@ fn too_many_failed(map: &Map) -> Fault {
         return first.unwrap_or_else(|| Fault::new(Kind::Runtime, "an item failed"));
     }
     let mut fault = first.unwrap_or_else(|| Fault::new(Kind::Runtime, String::new()));
-    let detail = fault.detail.take().unwrap_or_default();
+    let detail = fault.detail.take().or(fault.title.clone()).unwrap_or_else(|| fault.error_type.clone());
     let Map { failed, tolerated, .. } = map;
     fault.detail = Some(format!("{failed} items failed, {tolerated} are tolerated; one of them: {detail}"));
     fault.instance = None;

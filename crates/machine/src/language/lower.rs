@@ -214,7 +214,8 @@ impl<'t, 'r> Lowering<'t, 'r> {
 
     /// What `use.<group>.<name>` declares; a problem at `at` if nothing.
     fn used(&mut self, group: &str, name: &str, at: At<'_>) -> Option<At<'t>> {
-        let found = self.declared.get(&(group, name)).copied();
+        // A function from elsewhere sees nothing of the document that calls it.
+        let found = self.declared.get(&(group, name)).copied().filter(|_| !at.is_elsewhere());
         if found.is_none() && !self.report.is_full() {
             let declared = self.root.get("use").and_then(|r#use| r#use.get(group));
             let names = declared.into_iter().flat_map(At::entries).map(|(name, _)| name);

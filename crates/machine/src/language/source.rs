@@ -89,6 +89,15 @@ pub(crate) enum Sort {
 
 /// Reads a document; the error is what made reading stop, lesser findings go to the report.
 pub(crate) fn read(text: &[u8], format: Format, report: &mut Report) -> Result<Tree, Problem> {
+    read_with(text, format, report, true)
+}
+
+/// The same for a document of any sort: keys need not be text.
+pub(crate) fn read_any(text: &[u8], format: Format) -> Result<Tree, Problem> {
+    read_with(text, format, &mut Report::default(), false)
+}
+
+fn read_with(text: &[u8], format: Format, report: &mut Report, strict: bool) -> Result<Tree, Problem> {
     if text.len() > BYTES_MAX {
         let message = format!("the document has {} bytes, more than the allowed {BYTES_MAX}", text.len());
         return Err(Problem::new(Mark::START.place(), "too-large", message)
@@ -111,7 +120,7 @@ pub(crate) fn read(text: &[u8], format: Format, report: &mut Report) -> Result<T
         return Err(Problem::new(place, "nul-character", "the document holds a NUL character"));
     }
     match format {
-        Format::Yaml => yaml::read(text, report),
+        Format::Yaml => yaml::read(text, report, strict),
         Format::Json => json::read(text, report),
     }
 }
@@ -227,6 +236,11 @@ impl<'t> At<'t> {
             id = node.parent;
         }
         segments.iter().rev().fold(self.tree.base.clone(), |pointer, segment| pointer + "/" + segment)
+    }
+
+    /// True in a document that another one refers to.
+    pub(crate) fn is_elsewhere(self) -> bool {
+        !self.tree.base.is_empty()
     }
 
     /// The key under which this node stands.

@@ -190,11 +190,32 @@ impl Placing<'_, '_> {
                 self.need(id, to, "it changed places with another step of its list".to_owned());
                 return Some(to);
             }
-            Target::Alike(to) => self.need(id, to, "it is gone, but another step does the same".to_owned()),
+            Target::Alike(to) if self.is_in_same_list(id, to) => {
+                self.need(id, to, "it is gone, but another step does the same".to_owned());
+            }
+            Target::Alike(to) => {
+                let is = &self.plan.new.step(to).reference;
+                self.breaks.push(format!("{reference} is in another list now: {is}"));
+            }
             Target::Gone => self.breaks.push(format!("{reference} is gone")),
             Target::Astray => self.breaks.push(format!("{reference} is mapped to a step that is not there")),
         }
         None
+    }
+
+    /// True if the two stand in what is the same list of both versions.
+    fn is_in_same_list(&self, id: StepId, to: StepId) -> bool {
+        match (self.plan.old.ir.home(id), self.plan.new.ir.home(to)) {
+            (None, None) => true,
+            (Some((owner, list)), Some((new_owner, new_list))) => {
+                let target = match self.plan.pairs.targets[owner as usize] {
+                    Target::Alike(alike) => Some(alike),
+                    target => target.step(),
+                };
+                target == Some(new_owner) && list == new_list
+            }
+            _ => false,
+        }
     }
 
     /// A position of the old list in the new one.

@@ -173,6 +173,7 @@ fn an_instance_breaks() {
   - before: { set: { x: 1 } }
   - group: { do: [ { ask: { call: 'human-task:1.0.0@default', with: { title: T } } } ] }
 ";
+    fits(ASKS, inner, &[], "breaks /do/1/ask is in another list now: /do/1/group/do/0/ask");
     let pairs = [("/do/1/ask", "/do/1/group/do/0/ask")];
     fits(ASKS, inner, &pairs, "breaks /do/1/ask is in another list now: /do/1/group/do/0/ask");
     let astray = "breaks /do/1/ask is mapped to a step that is not there";

@@ -67,7 +67,7 @@ enum Stream {
 impl Connector {
     /// Fails if the system's trusted roots cannot be had.
     pub(super) fn new(settings: Arc<Settings>) -> Result<Connector, String> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots: Vec<_> = settings.roots.iter().map(|root| root.clone().into()).collect();
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider.clone())
             .map_err(|error| format!("no trusted root certificates: {error}"))?;

@@ -8,7 +8,7 @@
 use super::wire::ScriptCall;
 use machine::{Data, Fault, fault::Kind, ir::Returned};
 use rquickjs::{
-    CatchResultExt, CaughtError, Context, Ctx, Exception, Function, Module, Object, Runtime,
+    CatchResultExt, CaughtError, Context, Ctx, Exception, Function, Module, Object, Persistent, Runtime,
     loader::{BuiltinLoader, BuiltinResolver},
 };
 use sha2::{Digest, Sha256};
@@ -30,6 +30,14 @@ export function readFileSync(file) {
 }
 export default { readFileSync };
 ";
+
+const REJECTED: &str = "(() => {
+  const open = new Map();
+  return {
+    note: (promise, reason, handled) => void (handled ? open.delete(promise) : open.set(promise, reason)),
+    throw: () => { for (const reason of open.values()) throw reason; },
+  };
+})()";
 
 /// What the script has written so far.
 #[derive(Default)]
@@ -63,7 +71,9 @@ pub(super) fn run(call: &ScriptCall) -> Result<Data, Fault> {
         ]),
         // Whoever does not look at the code must not miss that it failed.
         _ if code != 0 => {
-            let detail = format!("the script ended with code {code}: {}", written.stderr.trim_end());
+            let said = written.stderr.trim_end();
+            let detail =
+                format!("the script ended with code {code}{}{said}", if said.is_empty() { "" } else { ": " });
             return Err(Fault::new(Kind::Runtime, detail));
         }
         Returned::Stdout => text(&written.stdout),
@@ -86,12 +96,33 @@ fn evaluate(call: &ScriptCall, written: &Rc<RefCell<Written>>) -> Result<(), Str
         BuiltinLoader::default().with_module("node:fs", STDIN_MODULE),
     );
     let context = Context::full(&runtime).map_err(broken)?;
-    context.with(|ctx| {
+    let ended = context.with(|ctx| {
+        let rejected = track_rejections(&runtime, &ctx).map_err(broken)?;
         prepare(&ctx, call, written).map_err(broken)?;
         let module = Module::evaluate(ctx.clone(), "script", call.request.code.as_str());
         let ended = module.and_then(|promise| promise.finish::<()>());
-        ended.catch(&ctx).map_err(|error| describe(&error))
-    })
+        ended.catch(&ctx).map_err(|error| describe(&error))?;
+        // What the script left for later is done too, unless it has ended itself.
+        while written.borrow().exit.is_none() && ctx.execute_pending_job() {}
+        let throw: Function<'_> = rejected.get("throw").map_err(broken)?;
+        throw.call::<_, ()>(()).catch(&ctx).map_err(|error| describe(&error))
+    });
+    // It holds a value of the runtime, which must not outlive it.
+    runtime.set_host_promise_rejection_tracker(None);
+    ended
+}
+
+/// Keeps the rejections that nobody handles; `throw` of what is answered throws the first of them.
+fn track_rejections<'js>(runtime: &Runtime, ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    let rejected: Object<'js> = ctx.eval(REJECTED)?;
+    let note = Persistent::save(ctx, rejected.get::<_, Function<'js>>("note")?);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
+        if let Ok(note) = note.clone().restore(&ctx) {
+            // A script that breaks its own `Map` harms itself.
+            let _ = note.call::<_, ()>((promise, reason, is_handled));
+        }
+    })));
+    Ok(rejected)
 }
 
 /// Gives the script what it may use.

@@ -66,7 +66,7 @@ async fn a_newer_description_in_yaml_with_authentication_and_a_changed_tag() {
         ("/api.yaml", _) => (
             "200 OK",
             "content-type: application/yaml\r\netag: \"v1\"\r\ncache-control: no-cache\r\n".to_owned(),
-            "openapi: 3.1.0\nservers: [ { url: /v3 } ]\npaths:\n  /pets:\n    post:\n      operationId: add\n      requestBody: { required: true, content: { application/json: {} } }\n".to_owned(),
+            "openapi: 3.1.0\nservers: [ { url: /v3 } ]\npaths:\n  /pets:\n    post:\n      operationId: add\n      requestBody: { required: true, content: { application/json: {} } }\n      responses: { 200: { description: ok } }\n".to_owned(),
         ),
         ("/v3/pets", _) => ok(json!({ "got": asked.body, "who": asked.header("authorization").map(str::len) })),
         _ => says("404 Not Found", ""),

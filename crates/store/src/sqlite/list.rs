@@ -9,16 +9,13 @@ use super::{
     semver,
 };
 use crate::{port::Result, rows::*, views::*};
-use machine::TenantId;
+use machine::{TenantId, state::STATUS_WORDS};
 use rusqlite::{Row, ToSql, params, types::Value};
 use std::{cmp::Reverse, collections::BTreeSet};
 use uuid::Uuid;
 
 /// The most rows that lists without pages return at once.
 const ROWS_MAX: usize = 10_000;
-
-/// Every status an instance may have.
-const STATUSES: [&str; 7] = ["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled"];
 
 const BY_KEY: &str = " AND i.business_key = ?2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
 const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
@@ -60,7 +57,7 @@ impl Read<'_> {
         let all: Vec<String>;
         let statuses = match filter.parent.is_some() && filter.statuses.is_empty() {
             true => {
-                all = STATUSES.map(str::to_owned).to_vec();
+                all = STATUS_WORDS.map(str::to_owned).to_vec();
                 &all
             }
             false => &filter.statuses,

@@ -73,6 +73,7 @@ impl Engine {
         let line: Value = serde_json::from_str(&line).expect("one line of JSON");
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let (url, key) = (text("url"), text("key"));
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let pid = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
         Engine { child: Mutex::new(child), pid, stdout, url, key, line, home: home.to_owned(), http }

@@ -79,6 +79,12 @@ impl Lowering<'_, '_> {
 
     /// Checks that a secret is declared.
     pub(super) fn secret(&mut self, at: At<'_>, name: &str) {
+        if at.is_elsewhere() {
+            let message = format!("a function from elsewhere cannot use the secret `{name}`");
+            let hint = "declare the function in this document, in `use.functions`".to_owned();
+            self.error(at.place(), "secret-exposed", message, Some(hint));
+            return;
+        }
         let secrets = self.root.get("use").and_then(|declared| declared.get("secrets"));
         if !secrets.into_iter().flat_map(At::items).any(|secret| secret.text() == Some(name)) {
             let message = format!("the secret `{name}` is not declared in `use.secrets`");

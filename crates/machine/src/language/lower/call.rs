@@ -119,7 +119,11 @@ impl<'t> Lowering<'t, '_> {
 
     fn method(&mut self, at: Option<At<'_>>) -> String {
         let Some((at, method)) = at.and_then(|at| Some((at, at.text()?))) else { return String::new() };
-        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+        let is_tunnel = ["connect", "trace"].iter().any(|other| method.eq_ignore_ascii_case(other));
+        if is_tunnel
+            || method.is_empty()
+            || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
+        {
             let message = format!("`{method}` is not an HTTP method");
             self.error(
                 at.place(),

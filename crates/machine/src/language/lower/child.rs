@@ -2,7 +2,7 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
-    child,
+    child::{self, BATCH_MAX, CONCURRENCY_MAX},
     ir::{Call, Kind},
     language::{
         names::{self, nearest},
@@ -38,6 +38,35 @@ impl<'t> Lowering<'t, '_> {
             }
         }
         let Some(with) = with else { return };
+        self.check_keys(function, with, keys);
+        self.check_word(with, "onParentClose", &["cancel", "abandon", "wait"]);
+        self.check_word(with, "onError", &["fail", "collect"]);
+        self.check_number(with, "concurrency", CONCURRENCY_MAX);
+        self.check_number(with, "batchSize", BATCH_MAX);
+        if let Some(tolerated) = with.get("toleratedFailures")
+            && with.get("onError").is_none_or(|word| word.text() == Some("fail"))
+        {
+            let message = "`toleratedFailures` means nothing unless `onError` is `collect`".to_owned();
+            self.error(
+                tolerated.key_place(),
+                "bad-value",
+                message,
+                Some("add `onError: collect`".to_owned()),
+            );
+        }
+        if let Some(workflow) = with.get("workflow") {
+            for key in ["namespace", "name", "version"] {
+                if workflow.text().is_none() && workflow.get(key).is_none() {
+                    let message = format!("`{function}` needs `workflow.{key}`");
+                    self.error(workflow.place(), "missing-key", message, None);
+                }
+            }
+            self.check_workflow(workflow, false);
+        }
+    }
+
+    /// Refuses arguments that a function does not have.
+    pub(super) fn check_keys(&mut self, function: &str, with: At<'t>, keys: &[&str]) {
         for (key, value) in with.entries() {
             if !keys.contains(&key) {
                 let hint = match nearest(key, keys.iter().copied()) {
@@ -48,16 +77,14 @@ impl<'t> Lowering<'t, '_> {
                 self.error(value.key_place(), "unknown-key", message, Some(hint));
             }
         }
-        self.check_word(with, "onParentClose", &["cancel", "abandon", "wait"]);
-        self.check_word(with, "onError", &["fail", "collect"]);
-        if let Some(workflow) = with.get("workflow") {
-            for key in ["namespace", "name", "version"] {
-                if workflow.text().is_none() && workflow.get(key).is_none() {
-                    let message = format!("`{function}` needs `workflow.{key}`");
-                    self.error(workflow.place(), "missing-key", message, None);
-                }
-            }
-            self.check_workflow(workflow, false);
+    }
+
+    fn check_number(&mut self, with: At<'t>, key: &str, most: u64) {
+        let Some((at, number)) = with.get(key).and_then(|at| Some((at, at.number()?))) else { return };
+        let fits = number.as_i64().is_some_and(|number| (1..=most as i64).contains(&number));
+        if !fits {
+            let message = format!("`{key}` is a whole number from 1 to {most}");
+            self.error(at.place(), "bad-value", message, None);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
+    event::pattern_problem,
     ir::{Consume, Correlation, EventFilter, Foreach, Kind, Read, Strategy, Template, Until},
     language::{shape::unwrap_expression, source::At},
 };
@@ -66,6 +67,16 @@ impl<'t> Lowering<'t, '_> {
 
     fn filter(&mut self, at: At<'_>) -> EventFilter {
         let with = at.get("with").map(|with| self.members(with, Site::Body)).unwrap_or_default();
+        for (name, wanted) in
+            at.get("with").into_iter().flat_map(At::entries).filter(|(name, _)| *name != "data")
+        {
+            let text = wanted.text().filter(|text| unwrap_expression(text).is_none());
+            if let Some(problem) = text.and_then(pattern_problem) {
+                let message = format!("the wanted `{name}` is not a regular expression: {problem}");
+                let hint = "put a `\\` before characters that stand for themselves";
+                self.error(wanted.place(), "bad-pattern", message, Some(hint.to_owned()));
+            }
+        }
         let mut correlate = Vec::new();
         for (key, correlation) in at.get("correlate").into_iter().flat_map(At::entries) {
             let expect = self.template_in(correlation, "expect", Site::Body);

@@ -9,8 +9,10 @@ use crate::{
     ir::{Call, Kind, Template},
     language::{
         names::{self, nearest},
-        source::At,
+        shape::unwrap_expression,
+        source::{At, Sort},
     },
+    time::Time,
 };
 
 /// How deep functions may call each other.
@@ -19,6 +21,8 @@ const FUNCTION_DEPTH_MAX: usize = 16;
 const RESERVED: [&str; 3] = ["map", "saga", "child"];
 /// The function that asks a person.
 const HUMAN_TASK: (&str, &str) = ("human-task", "1.0.0");
+const HUMAN_TASK_KEYS: &[&str] =
+    &["title", "assignee", "candidateUsers", "candidateGroups", "priority", "dueDate", "data", "form"];
 /// The function that gives out a token to signal the instance with.
 const SIGNAL_TOKEN: (&str, &str) = ("signal-token", "1.0.0");
 /// The function that starts another instance.
@@ -54,19 +58,45 @@ impl<'t> Lowering<'t, '_> {
             Some(with) => self.template(with, site),
             None => Template::Literal(Data::object()),
         };
-        let form = with.and_then(|with| with.get("form")).filter(|_| name.starts_with("human-task:"));
-        if let Some(form) = form
-            && matches!(self.template(form, Site::With), Template::Literal(_))
-        {
-            self.check_schema(form);
-        }
         let own = name.strip_suffix("@default").and_then(|name| name.split_once(':'));
         if let Some(function @ (CHILD | MAP)) = own
             && !self.declared.contains_key(&("functions", name))
         {
             self.check_children(function.0, at, with);
         }
+        if let (Some(HUMAN_TASK), Some(with)) = (own, with)
+            && !self.declared.contains_key(&("functions", name))
+        {
+            self.check_human_task(with);
+        }
         self.call_function(name, at, arguments, reference)
+    }
+
+    /// Checks what a task for a person is given, as far as it is written down.
+    fn check_human_task(&mut self, with: At<'t>) {
+        self.check_keys(HUMAN_TASK.0, with, HUMAN_TASK_KEYS);
+        for (key, at) in with.entries() {
+            let text = at.text();
+            if text.is_some_and(|text| unwrap_expression(text).is_some()) {
+                continue;
+            }
+            let wanted = match key {
+                "title" | "assignee" if text.is_none() => "text",
+                "candidateUsers" | "candidateGroups" if at.sort() != Sort::List => "a list of texts",
+                "priority" if at.integer().is_none() => "a whole number",
+                "dueDate" if text.and_then(Time::parse_rfc3339).is_none() => {
+                    "a time such as 2026-01-31T12:00:00Z"
+                }
+                "form" => {
+                    if matches!(self.template(at, Site::With), Template::Literal(_)) {
+                        self.check_schema(at);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            self.error(at.place(), "wrong-type", format!("`{key}` must be {wanted}"), None);
+        }
     }
 
     /// Calls the function with these arguments.
@@ -77,7 +107,9 @@ impl<'t> Lowering<'t, '_> {
         arguments: Template,
         reference: &str,
     ) -> Kind {
-        if let Some(function) = self.declared.get(&("functions", name)).copied() {
+        if let Some(function) =
+            self.declared.get(&("functions", name)).copied().filter(|_| !at.is_elsewhere())
+        {
             return self.inline(name, at, function, arguments, reference);
         }
         let catalog = name.rsplit_once('@').map(|(_, catalog)| catalog);

@@ -3,11 +3,16 @@
 use super::{Lowering, expression::Site, list::Targets};
 use crate::{
     ir::Lifecycle,
-    language::{names, source::At},
+    language::{
+        names::{self, nearest},
+        source::At,
+    },
 };
 
 /// The newest version of the language this engine knows.
 const DSL_MAX: (u64, u64, u64) = (1, 0, 3);
+/// What may stand under `document.metadata.windlass`.
+const OWN_KEYS: &[&str] = &["lifecycleEvents", "missed", "timeZone"];
 
 #[derive(Default)]
 pub(super) struct Header {
@@ -133,8 +138,16 @@ impl<'t> Lowering<'t, '_> {
 
     /// Which changes of its instances the definition wants told.
     pub(super) fn lifecycle(&mut self) -> Lifecycle {
-        let metadata = self.root.get("document").and_then(|document| document.get("metadata"));
-        let wanted = metadata.and_then(|metadata| metadata.get("windlass")?.get("lifecycleEvents"));
+        let own = self.root.get("document").and_then(|document| document.get("metadata")?.get("windlass"));
+        for (key, at) in own.into_iter().flat_map(At::entries).filter(|(key, _)| !OWN_KEYS.contains(key)) {
+            let message = format!("`{key}` means nothing to this engine");
+            let hint = match nearest(key, OWN_KEYS.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it knows {}", OWN_KEYS.join(", ")),
+            };
+            self.warn(at.key_place(), "unknown-key", message, &hint);
+        }
+        let wanted = own.and_then(|own| own.get("lifecycleEvents"));
         match wanted.map(|at| (at, at.text())) {
             None | Some((_, Some("none"))) => Lifecycle::None,
             Some((_, Some("workflow"))) => Lifecycle::Workflow,

@@ -12,9 +12,9 @@ use super::{
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn read(text: &str, report: &mut Report) -> Result<Tree, Problem> {
-    let mut builder =
-        Builder { tree: Tree::default(), open: Vec::new(), anchors: HashMap::new(), copied: 0, report };
+pub(super) fn read(text: &str, report: &mut Report, strict: bool) -> Result<Tree, Problem> {
+    let (tree, anchors) = (Tree::default(), HashMap::new());
+    let mut builder = Builder { tree, open: Vec::new(), anchors, copied: 0, strict, report };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| syntax(&error))?;
@@ -73,6 +73,8 @@ struct Builder<'a> {
     open: Vec<Open>,
     anchors: HashMap<usize, NodeId>,
     copied: usize,
+    /// Keys must be text.
+    strict: bool,
     report: &'a mut Report,
 }
 
@@ -194,6 +196,11 @@ impl Builder<'_> {
                 refuse_long(text, mark(&span.start))?;
                 if let Some(open) = self.open.last_mut() {
                     open.key = Some((text.clone(), mark(&span.start)));
+                }
+            }
+            Value::Bool(_) | Value::Number(_) if !self.strict => {
+                if let Some(open) = self.open.last_mut() {
+                    open.key = Some((text.to_owned(), mark(&span.start)));
                 }
             }
             Value::Null => return Err(key_not_text(place, "empty")),

@@ -84,6 +84,17 @@ fn problems_name_the_other_document() {
     check(&format!("call: {URL}"), "1:7 https://acme.example/hello.yaml#/call function-cycle: ");
 }
 
+/// A function from elsewhere sees nothing of the document that calls it: no secrets, nothing that is declared.
+#[test]
+fn a_function_from_elsewhere_sees_nothing_of_its_caller() {
+    let declared = "use: { secrets: [ hook ], functions: { own: { set: { x: 1 } } } }\n";
+    let document = format!("{declared}{}", tasks(&format!("  - a: {{ call: {URL} }}")));
+    let refused = |text: &str| show_all(&with(&document, &[(URL, text)]).unwrap_err());
+    let leak = "call: http\nwith: { method: get, endpoint: 'https://x.example', headers: { A: '${ $secrets.hook }' } }";
+    assert!(refused(leak).contains("secret-exposed: a function from elsewhere cannot use the secret `hook`"));
+    assert!(refused("call: own").contains("unknown-reference: there is no function `own`"));
+}
+
 #[test]
 fn what_cannot_be_known_at_deploy_is_refused() {
     let catalog = |endpoint: &str| {

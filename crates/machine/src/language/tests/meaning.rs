@@ -1,6 +1,6 @@
 //! What a schema cannot see: names, references, jumps, versions.
 
-use super::{HEAD, accepted, refused, tasks, yaml};
+use super::{Format, HEAD, accepted, compile_text, refused, show_all, tasks, yaml};
 
 fn used(declared: &str, task: &str) -> String {
     format!("{}use:\n{declared}\n", tasks(task))
@@ -370,4 +370,62 @@ fn token_policies_say_what_they_lack() {
     ] {
         refused(&call(policy), &format!("{place} {said}"));
     }
+}
+
+#[test]
+fn wanted_attributes_that_nothing_can_fit() {
+    let listen = |filter: &str| {
+        tasks(&format!("  - a: {{ listen: {{ to: {{ one: {{ with: {{ {filter} }} }} }} }} }}"))
+    };
+    accepted(&listen("type: 'com.example.(paid|refunded)'"));
+    let problems = compile_text(listen("type: 'com(('").as_bytes(), Format::Yaml).unwrap_err();
+    assert!(show_all(&problems).starts_with(
+        "3:44 /do/0/a/listen/to/one/with/type bad-pattern: the wanted `type` is not a regular expression: "
+    ), "{}", show_all(&problems));
+}
+
+#[test]
+fn what_a_map_is_given() {
+    let map = |with: &str| {
+        let workflow = "workflow: { namespace: n, name: w, version: 1.0.0 }";
+        tasks(&format!("  - a: {{ call: 'map:1.0.0@default', with: {{ items: [1], {workflow}, {with} }} }}"))
+    };
+    accepted(&map("concurrency: 10000, batchSize: 1, onError: collect, toleratedFailures: 0"));
+    refused(
+        &map("concurrency: 0"),
+        "3:117 /do/0/a/with/concurrency bad-value: `concurrency` is a whole number from 1 to 10000",
+    );
+    refused(
+        &map("batchSize: 1001"),
+        "3:115 /do/0/a/with/batchSize bad-value: `batchSize` is a whole number from 1 to 1000",
+    );
+    refused(
+        &map("toleratedFailures: 3"),
+        "3:104 /do/0/a/with/toleratedFailures bad-value: `toleratedFailures` means nothing unless `onError` is `collect` => add `onError: collect`",
+    );
+}
+
+#[test]
+fn what_a_task_for_a_person_is_given() {
+    let task =
+        |with: &str| tasks(&format!("  - a: {{ call: 'human-task:1.0.0@default', with: {{ {with} }} }}"));
+    accepted(&task(
+        "title: '${ .t }', candidateGroups: [ a ], priority: 3, dueDate: '2026-01-31T12:00:00Z', data: 1",
+    ));
+    refused(
+        &task("candidategroups: [ a ]"),
+        "3:54 /do/0/a/with/candidategroups unknown-key: `human-task` has no argument `candidategroups` => did you mean `candidateGroups`?",
+    );
+    refused(
+        &task("candidateGroups: fin"),
+        "3:71 /do/0/a/with/candidateGroups wrong-type: `candidateGroups` must be a list of texts",
+    );
+    refused(
+        &task("priority: high"),
+        "3:64 /do/0/a/with/priority wrong-type: `priority` must be a whole number",
+    );
+    refused(
+        &task("dueDate: tomorrow"),
+        "3:63 /do/0/a/with/dueDate wrong-type: `dueDate` must be a time such as 2026-01-31T12:00:00Z",
+    );
 }

@@ -2,7 +2,6 @@
 
 use super::{Attempt, Policy, unauthenticated};
 use crate::egress::exchange::{Request, Response};
-use aws_lc_rs::rand;
 use hyper::{HeaderMap, StatusCode, header};
 use machine::Fault;
 use md5::Md5;
@@ -23,7 +22,7 @@ impl Attempt<'_> {
             )));
         };
         let mut nonce = [0; 16];
-        rand::fill(&mut nonce).map_err(|_| unauthenticated("no randomness for a digest".to_owned()))?;
+        getrandom::fill(&mut nonce).map_err(|_| unauthenticated("no randomness for a digest".to_owned()))?;
         let path = match request.url.query() {
             Some(query) => format!("{}?{query}", request.url.path()),
             None => request.url.path().to_owned(),

@@ -5,7 +5,6 @@ use crate::egress::{
     exchange::{Request, Response, shown, url_of, wrong},
     reveal::encode,
 };
-use aws_lc_rs::{hmac, rand};
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use hyper::Method;
 use machine::{Data, Fault, Time, ir::Scheme, time::Span};
 use parking_lot::Mutex;
+use ring::hmac;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use url::Url;
@@ -277,7 +277,7 @@ fn issuer_of(token: &str) -> Option<String> {
 /// A JWT signed with the client's secret (HS256).
 fn assertion(id: &str, secret: &str, audience: &str, now: Time) -> Result<String, Fault> {
     let mut unique = [0; 16];
-    rand::fill(&mut unique).map_err(|_| unauthenticated("no randomness for an assertion".to_owned()))?;
+    getrandom::fill(&mut unique).map_err(|_| unauthenticated("no randomness for an assertion".to_owned()))?;
     let seconds = now.0.div_euclid(1_000_000);
     let claims = serde_json::json!({
         "iss": id, "sub": id, "aud": audience, "jti": URL_SAFE_NO_PAD.encode(unique),

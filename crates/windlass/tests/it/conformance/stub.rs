@@ -38,7 +38,7 @@ fn secure() -> (TlsAcceptor, String) {
     let own_key = key();
     let names = HOSTS.map(str::to_owned).to_vec();
     let own = rcgen::CertificateParams::new(names).unwrap().signed_by(&own_key, &issuer).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

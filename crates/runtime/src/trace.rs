@@ -1,0 +1,55 @@
+//! W3C trace context of what goes out.
+
+use machine::command::Call;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// The `traceparent` that a call is made with: the trace of whoever started the instance, or one named after the
+/// instance, and a span of the call's own. Attempts of one call are the same span.
+pub(crate) fn of_call(instance: Uuid, call: &Call) -> String {
+    let hash: [u8; 32] = Sha256::digest(call.key.as_bytes()).into();
+    // An all-zero span is no span.
+    let span = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")).max(1);
+    let parent: Vec<&str> = call.trace.traceparent.iter().flat_map(|text| text.split('-')).collect();
+    match parent.as_slice() {
+        ["00", trace, _, flags] => format!("00-{trace}-{span:016x}-{flags}"),
+        _ => format!("00-{}-{span:016x}-01", instance.simple()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_call;
+    use machine::{Data, command::Call};
+    use uuid::Uuid;
+
+    fn of(parent: Option<&str>, key: &str) -> String {
+        let mut call = Call {
+            token: 1,
+            target: "t".to_owned(),
+            key: key.to_owned(),
+            step: "/do/0/a".to_owned(),
+            input: Data::NULL,
+            trace: Default::default(),
+            secrets: vec![],
+        };
+        call.trace.traceparent = parent.map(str::to_owned);
+        of_call(Uuid::from_u128(7), &call)
+    }
+
+    #[test]
+    fn a_call_is_a_span_of_its_starters_trace() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+        let made = of(Some(parent), "k");
+        assert!(made.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && made.ends_with("-00"), "{made}");
+        assert_eq!(made.len(), parent.len());
+        assert_ne!(made, parent);
+        assert_eq!(made, of(Some(parent), "k"));
+        assert_ne!(made, of(Some(parent), "other"));
+    }
+
+    #[test]
+    fn without_a_starter_the_instance_names_the_trace() {
+        assert!(of(None, "k").starts_with("00-00000000000000000000000000000007-"));
+    }
+}
