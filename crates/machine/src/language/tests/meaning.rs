@@ -278,14 +278,14 @@ fn secrets_go_to_workers_but_not_to_people_or_functions() {
     let call = |name: &str| {
         format!(
             "use: {{ secrets: [ key ], functions: {{ f: {{ set: {{ x: 1 }} }} }} }}\n{}",
-            tasks(&format!("  - a:\n      call: {name}\n      with: {{ x: '${{ $secrets.key }}' }}"))
+            tasks(&format!("  - a:\n      call: {name}\n      with: {{ data: '${{ $secrets.key }}' }}"))
         )
     };
     accepted(&call("send-mail:1.0.0@default"));
     for name in ["human-task:1.0.0@default", "f"] {
         refused(
             &call(name),
-            "6:18 /do/0/a/with/x secret-exposed: `$secrets` may only be used in `with` of a call that leaves the engine, and in authentication => hand it to the call that needs it",
+            "6:21 /do/0/a/with/data secret-exposed: `$secrets` may only be used in `with` of a call that leaves the engine, and in authentication => hand it to the call that needs it",
         );
     }
 }
@@ -380,7 +380,7 @@ fn wanted_attributes_that_nothing_can_fit() {
     accepted(&listen("type: 'com.example.(paid|refunded)'"));
     let problems = compile_text(listen("type: 'com(('").as_bytes(), Format::Yaml).unwrap_err();
     assert!(show_all(&problems).starts_with(
-        "3:44 /do/0/a/listen/to/one/with/type bad-pattern: the wanted `type` is not a regular expression: "
+        "3:47 /do/0/a/listen/to/one/with/type bad-pattern: the wanted `type` is not a regular expression: "
     ), "{}", show_all(&problems));
 }
 
@@ -393,15 +393,15 @@ fn what_a_map_is_given() {
     accepted(&map("concurrency: 10000, batchSize: 1, onError: collect, toleratedFailures: 0"));
     refused(
         &map("concurrency: 0"),
-        "3:117 /do/0/a/with/concurrency bad-value: `concurrency` is a whole number from 1 to 10000",
+        "3:123 /do/0/a/with/concurrency bad-value: `concurrency` is a whole number from 1 to 10000",
     );
     refused(
         &map("batchSize: 1001"),
-        "3:115 /do/0/a/with/batchSize bad-value: `batchSize` is a whole number from 1 to 1000",
+        "3:121 /do/0/a/with/batchSize bad-value: `batchSize` is a whole number from 1 to 1000",
     );
     refused(
         &map("toleratedFailures: 3"),
-        "3:104 /do/0/a/with/toleratedFailures bad-value: `toleratedFailures` means nothing unless `onError` is `collect` => add `onError: collect`",
+        "3:110 /do/0/a/with/toleratedFailures bad-value: `toleratedFailures` means nothing unless `onError` is `collect` => add `onError: collect`",
     );
 }
 
@@ -414,18 +414,18 @@ fn what_a_task_for_a_person_is_given() {
     ));
     refused(
         &task("candidategroups: [ a ]"),
-        "3:54 /do/0/a/with/candidategroups unknown-key: `human-task` has no argument `candidategroups` => did you mean `candidateGroups`?",
+        "3:52 /do/0/a/with/candidategroups unknown-key: `human-task` has no argument `candidategroups` => did you mean `candidateGroups`?",
     );
     refused(
         &task("candidateGroups: fin"),
-        "3:71 /do/0/a/with/candidateGroups wrong-type: `candidateGroups` must be a list of texts",
+        "3:69 /do/0/a/with/candidateGroups wrong-type: `candidateGroups` must be a list of texts",
     );
     refused(
         &task("priority: high"),
-        "3:64 /do/0/a/with/priority wrong-type: `priority` must be a whole number",
+        "3:62 /do/0/a/with/priority wrong-type: `priority` must be a whole number",
     );
     refused(
         &task("dueDate: tomorrow"),
-        "3:63 /do/0/a/with/dueDate wrong-type: `dueDate` must be a time such as 2026-01-31T12:00:00Z",
+        "3:61 /do/0/a/with/dueDate wrong-type: `dueDate` must be a time such as 2026-01-31T12:00:00Z",
     );
 }
