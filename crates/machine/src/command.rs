@@ -190,6 +190,10 @@ pub struct Event {
     pub kind: &'static str,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Which visit of the step: the positions in the loops around it, outermost first; `~n` after the n-th jump back,
+    /// `rn` in the n-th retry. `None` where nothing repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Data>,
 }
@@ -263,6 +267,9 @@ pub struct Call {
     pub key: String,
     /// The step's reference.
     pub step: String,
+    /// The version of the worker; any if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     pub input: Data,
     #[serde(default)]
     pub trace: Trace,

@@ -24,6 +24,7 @@ mod script;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
+mod visit;
 
 use crate::{
     command::{Answer, Command, Decision, Effect, Event, GivenUp, Placeholder, SignalType, Subject},
@@ -337,7 +338,16 @@ impl Turn<'_> {
 
     fn note(&mut self, kind: &'static str, step: Option<StepId>, detail: Option<Data>) {
         let step = step.map(|id| self.program.step(id).reference.clone());
-        self.events.push(Event { kind, step, detail });
+        self.events.push(Event { kind, step, iteration: None, detail });
+    }
+
+    /// Notes what happened to a step that the branch is in.
+    fn note_at(&mut self, branch: u32, kind: &'static str, step: Option<StepId>, detail: Option<Data>) {
+        let iteration = step.and_then(|id| visit::of(&self.state, branch, id));
+        self.note(kind, step, detail);
+        if let Some(event) = self.events.last_mut() {
+            event.iteration = iteration;
+        }
     }
 
     /// What must hold after every decision; also checked by the property test.

@@ -77,7 +77,7 @@ pub struct Workflow {
 }
 
 /// Which changes of an instance are told to the outside as events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Lifecycle {
     #[default]
@@ -456,7 +456,7 @@ pub enum Call {
     /// A registered worker: `name:version@default`, or a `use.functions` entry that resolves to one.
     Worker {
         name: String,
-        /// As called; workers are found by name alone.
+        /// Only a worker of exactly this version is called; of any if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<String>,
         with: Template,

@@ -97,7 +97,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     };
     // Tenants choose names at will; only those this node knows become labels.
     let built_in = [HTTP, OPENAPI, SCRIPT].contains(&row.target.as_str());
-    let known = built_in || engine.calls.worker(&row.target).is_some();
+    let known = built_in || engine.calls.is_known(&row.target);
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
@@ -134,13 +134,9 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
     if row.target == SCRIPT {
         return scripts::attempt(engine, row, call).await;
     }
-    match engine.calls.worker(&row.target) {
-        Some(worker) => run_worker(engine, worker, tenant, row, call).await,
-        None => Attempted::Again {
-            after: NO_WORKER_WAIT,
-            attempt: row.attempt,
-            failure: format!("no worker named {:?} is registered on this node", row.target),
-        },
+    match engine.calls.worker(&row.target, call.version.as_deref()) {
+        Ok(worker) => run_worker(engine, worker, tenant, row, call).await,
+        Err(failure) => Attempted::Again { after: NO_WORKER_WAIT, attempt: row.attempt, failure },
     }
 }
 

@@ -66,7 +66,7 @@ impl Upload {
         if !self.run.is_empty() {
             self.write().await?;
         }
-        let row = DatasetRow { id: self.id, count: self.count, created_at: self.engine.now() };
+        let row = DatasetRow { id: self.id, count: self.count, owner: None, created_at: self.engine.now() };
         self.commit(Write::Dataset(row.clone())).await?;
         Ok(row)
     }

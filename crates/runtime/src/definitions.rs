@@ -10,6 +10,7 @@ use machine::{
     language::Problem,
 };
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -21,9 +22,39 @@ const PROGRAMS_MAX: usize = 1024;
 
 type Key = (TenantId, String, String, String);
 
+/// Compiled definitions by their content: tenants that deployed the same text share one program, and so may the nodes
+/// of one process.
+#[derive(Clone, Default)]
+pub struct Programs(Arc<Mutex<HashMap<Content, Arc<Program>>>>);
+
+/// What is told of instances at least, and the hash of the IR.
+type Content = (Lifecycle, [u8; 32]);
+
+impl Programs {
+    /// The program of a stored IR that tells at least so much of its instances.
+    fn of(&self, ir: &[u8], lifecycle: Lifecycle) -> Result<Arc<Program>, String> {
+        let key = (lifecycle, Sha256::digest(ir).into());
+        if let Some(program) = self.0.lock().get(&key) {
+            return Ok(program.clone());
+        }
+        let mut program = load(ir)?;
+        program.lifecycle = program.lifecycle.max(lifecycle);
+        let program = Arc::new(program);
+        let mut programs = self.0.lock();
+        if programs.len() >= PROGRAMS_MAX {
+            programs.retain(|_, program| Arc::strong_count(program) > 1);
+        }
+        if programs.len() < PROGRAMS_MAX {
+            programs.insert(key, program.clone());
+        }
+        Ok(program)
+    }
+}
+
 pub(crate) struct Definitions {
     store: Arc<dyn Store>,
     cache: Mutex<Cache>,
+    shared: Programs,
     /// What the operator wants told of every instance.
     lifecycle: Lifecycle,
 }
@@ -45,8 +76,8 @@ pub(crate) enum Missing {
 }
 
 impl Definitions {
-    pub(crate) fn new(store: Arc<dyn Store>, lifecycle: Lifecycle) -> Definitions {
-        Definitions { store, cache: Mutex::default(), lifecycle }
+    pub(crate) fn new(store: Arc<dyn Store>, shared: Programs, lifecycle: Lifecycle) -> Definitions {
+        Definitions { store, cache: Mutex::default(), shared, lifecycle }
     }
 
     /// The program of an exact version.
@@ -64,9 +95,7 @@ impl Definitions {
         let row =
             self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
         let row = row.ok_or(Missing::Unknown)?;
-        let mut program = load(&row.ir).map_err(Missing::Unusable)?;
-        program.lifecycle = program.lifecycle.max(self.lifecycle);
-        let program = Arc::new(program);
+        let program = self.shared.of(&row.ir, self.lifecycle).map_err(Missing::Unusable)?;
         self.remember(key, program.clone());
         Ok(program)
     }
@@ -136,11 +165,8 @@ const NO_WORKER: &str = "no-worker";
 pub(crate) fn unserved(calls: &CallQueue, workflow: &ir::Workflow) -> Vec<Problem> {
     let mut warnings: Vec<Problem> = Vec::new();
     for step in &workflow.steps {
-        let ir::Kind::Call { call: ir::Call::Worker { name, .. } } = &step.kind else { continue };
-        if calls.worker(name).is_some() {
-            continue;
-        }
-        let message = format!("no worker named `{name}` is registered on this node");
+        let ir::Kind::Call { call: ir::Call::Worker { name, version, .. } } = &step.kind else { continue };
+        let Err(message) = calls.worker(name, version.as_deref()) else { continue };
         if warnings.iter().any(|warning| warning.message == message) {
             continue;
         }

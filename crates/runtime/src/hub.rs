@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,22 +19,19 @@ const CHANGES_MAX: usize = 4096;
 type Waiters = Mutex<HashMap<(TenantId, Uuid), watch::Sender<Option<InstanceResult>>>>;
 
 pub(crate) struct Hub {
-    changes: broadcast::Sender<Change>,
+    /// Made for the first reader: its room is taken at once.
+    changes: OnceLock<broadcast::Sender<Change>>,
     sequence: AtomicU64,
     waiters: Arc<Waiters>,
 }
 
 impl Hub {
     pub(crate) fn new() -> Hub {
-        Hub {
-            changes: broadcast::channel(CHANGES_MAX).0,
-            sequence: AtomicU64::new(0),
-            waiters: Arc::default(),
-        }
+        Hub { changes: OnceLock::new(), sequence: AtomicU64::new(0), waiters: Arc::default() }
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
+        self.changes.get_or_init(|| broadcast::channel(CHANGES_MAX).0).subscribe()
     }
 
     pub(crate) fn changed(
@@ -46,13 +43,10 @@ impl Hub {
         version: i64,
         at: Time,
     ) {
-        if self.changes.receiver_count() == 0 {
-            return;
-        }
+        let Some(changes) = self.changes.get().filter(|changes| changes.receiver_count() > 0) else { return };
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let tenant = tenant.clone();
-        let _ =
-            self.changes.send(Change { sequence, tenant, kind, id, status: status.to_owned(), version, at });
+        let _ = changes.send(Change { sequence, tenant, kind, id, status: status.to_owned(), version, at });
     }
 
     /// Tells of the instance's end from now on. Register first, then look, then wait.

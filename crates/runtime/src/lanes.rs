@@ -16,7 +16,8 @@ use worker::Declaration;
 
 pub(crate) struct CallQueue {
     shared: Arc<Shared>,
-    workers: BTreeMap<String, Declaration>,
+    /// By name, every version of it.
+    workers: BTreeMap<String, Vec<Declaration>>,
 }
 
 struct Shared {
@@ -71,14 +72,42 @@ impl Drop for Reservation {
 
 impl CallQueue {
     pub(crate) fn new(per_tenant_max: usize, in_flight_max: usize, workers: Vec<Declaration>) -> CallQueue {
+        let mut by_name = BTreeMap::<String, Vec<Declaration>>::new();
+        for worker in workers {
+            let versions = by_name.entry(worker.name.clone()).or_default();
+            // Of two declarations of one version the later counts.
+            versions.retain(|other| other.version != worker.version);
+            versions.push(worker);
+        }
         CallQueue {
             shared: Arc::new(Shared { lanes: Mutex::default(), per_tenant_max, in_flight_max }),
-            workers: workers.into_iter().map(|worker| (worker.name.clone(), worker)).collect(),
+            workers: by_name,
         }
     }
 
-    pub(crate) fn worker(&self, name: &str) -> Option<&Declaration> {
-        self.workers.get(name)
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.workers.contains_key(name)
+    }
+
+    /// Calls to any version of the worker that run at once.
+    fn concurrency_max(&self, name: &str) -> usize {
+        let versions = self.workers.get(name).map(Vec::as_slice).unwrap_or_default();
+        versions.iter().map(|worker| worker.concurrency_max).max().unwrap_or(usize::MAX)
+    }
+
+    /// The worker of exactly that version; of the one registered last if a call names none. The error says what is
+    /// missing.
+    pub(crate) fn worker(&self, name: &str, version: Option<&str>) -> Result<&Declaration, String> {
+        let versions = self.workers.get(name).map(Vec::as_slice).unwrap_or_default();
+        let found = versions.iter().rfind(|worker| version.is_none_or(|version| version == worker.version));
+        found.ok_or_else(|| match (versions, version) {
+            ([], _) | (_, None) => format!("no worker named `{name}` is registered on this node"),
+            (others, Some(version)) => {
+                let others: Vec<&str> = others.iter().map(|worker| worker.version.as_str()).collect();
+                let others = others.join(", ");
+                format!("worker `{name}` is registered on this node in version {others}, not {version}")
+            }
+        })
     }
 
     /// Room for one more call of the tenant, if there is any.
@@ -194,7 +223,7 @@ impl Lane {
         for _ in 0..self.ring.len() {
             let target = self.ring.pop_front()?;
             let items = self.queued.get_mut(&target)?;
-            let cap = queue.worker(&target).map_or(usize::MAX, |worker| worker.concurrency_max);
+            let cap = queue.concurrency_max(&target);
             let mut found = None;
             if busy.get(&target).copied().unwrap_or(0) < cap {
                 while found.is_none()

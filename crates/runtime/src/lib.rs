@@ -32,6 +32,7 @@ pub mod options;
 pub mod outbox;
 mod patience;
 mod refusal;
+pub mod retention;
 mod rows;
 pub mod sandbox;
 mod schedules;
@@ -46,6 +47,7 @@ mod trace;
 mod turn;
 mod versions;
 
+pub use definitions::Programs;
 pub use handle::Handle;
 pub use node::{Node, Parts};
 pub use options::Options;

@@ -27,12 +27,18 @@ pub(crate) struct Metrics {
     pub(crate) conflicts: AtomicU64,
     /// Commands that changed nothing: late timers, duplicate signals.
     pub(crate) stale: AtomicU64,
+    pub(crate) instances_purged: AtomicU64,
+    pub(crate) keys_purged: AtomicU64,
     messages: Mutex<BTreeMap<MessageKey, Messages>>,
 }
 
 impl Metrics {
     pub(crate) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_many(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Counts what is on its way into the store.
@@ -59,6 +65,12 @@ impl Metrics {
             ("windlass_row_bytes_total", "payload bytes of rows written", &self.bytes),
             ("windlass_conflicts_total", "commits that lost to another", &self.conflicts),
             ("windlass_stale_total", "late or duplicate commands that changed nothing", &self.stale),
+            (
+                "windlass_instances_purged_total",
+                "ended instances deleted by retention",
+                &self.instances_purged,
+            ),
+            ("windlass_keys_purged_total", "idempotency keys deleted by retention", &self.keys_purged),
         ];
         let mut all: Vec<Metric> = plain
             .into_iter()

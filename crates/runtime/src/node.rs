@@ -5,7 +5,7 @@ use crate::{
     clock::{Clock, Dice, Entropy, SystemClock},
     clocks::Clocks,
     committer::{Committer, Pipeline},
-    definitions::Definitions,
+    definitions::{Definitions, Programs},
     egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
@@ -15,7 +15,7 @@ use crate::{
     metrics::Metrics,
     options::Options,
     outbox::{self, NoBus, Publish},
-    schedules,
+    retention, schedules,
     secrets::{self, Keyring},
     slots::Slots,
     tasks::{Halt, Tasks},
@@ -40,6 +40,8 @@ pub struct Parts {
     pub bus: Arc<dyn Publish>,
     pub workers: Vec<Declaration>,
     pub options: Options,
+    /// Compiled definitions; nodes of one process may share them.
+    pub programs: Programs,
     /// What seals and opens the secrets of tenants; without any there are none.
     pub secrets: Keyring,
     /// This is the only process on the store: whatever other nodes left is taken over at once.
@@ -58,6 +60,7 @@ impl Parts {
             bus: Arc::new(NoBus),
             workers: Vec::new(),
             options: Options::default(),
+            programs: Programs::default(),
             secrets: Keyring::default(),
             sole: false,
             crash: None,
@@ -73,7 +76,8 @@ pub struct Node {
 impl Node {
     /// Joins, takes over what ended nodes left, and starts the pumps. Refuses options no node can work with.
     pub async fn start(parts: Parts) -> store::Result<Node> {
-        let Parts { store, clock, entropy, evaluator, bus, workers, options, secrets, sole, crash } = parts;
+        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, secrets, sole, crash } =
+            parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
@@ -100,7 +104,7 @@ impl Node {
         let engine = Arc::new(Engine {
             node,
             committer: Committer::start(&tasks, pipeline),
-            definitions: Definitions::new(store.clone(), options.lifecycle),
+            definitions: Definitions::new(store.clone(), programs, options.lifecycle),
             origin,
             turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),
             slots: Slots::new(),
@@ -127,6 +131,7 @@ impl Node {
         tasks.spawn(schedules::run(engine.clone()));
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));
+        tasks.spawn_pump(retention::run(engine.clone()));
         secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }

@@ -1,6 +1,6 @@
 //! Every bound and period of the runtime, with its default.
 
-use crate::egress;
+use crate::{egress, retention::Retention};
 use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 
 /// How a node behaves. Each `_max` is a bound on memory or on work in flight.
@@ -39,6 +39,8 @@ pub struct Options {
     pub public_url: String,
     /// How long an event that nothing has taken is offered to listen steps that begin.
     pub events_kept: Span,
+    /// How long what has ended is kept.
+    pub retention: Retention,
     /// Clocks of tenants may be moved forward, for trying things out.
     pub dev_clock: bool,
     /// Whether definitions may have scripts (`run.script`).
@@ -70,6 +72,7 @@ impl Default for Options {
             lifecycle: Lifecycle::None,
             public_url: String::new(),
             events_kept: Span::from_secs(86_400),
+            retention: Retention::default(),
             dev_clock: false,
             scripts: false,
         }
@@ -93,8 +96,12 @@ impl Options {
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Some(format!("{name} must be at least 1"));
         }
-        let spans =
-            [("lease", Some(self.lease)), ("rescan", self.rescan), ("http_timeout", Some(self.http_timeout))];
+        let spans = [
+            ("lease", Some(self.lease)),
+            ("rescan", self.rescan),
+            ("http_timeout", Some(self.http_timeout)),
+            ("retention.every", Some(self.retention.every)),
+        ];
         let short = spans.iter().find(|(_, span)| span.is_some_and(|span| span < Span::from_millis(3)));
         short.map(|(name, _)| format!("{name} must be at least 3 ms"))
     }

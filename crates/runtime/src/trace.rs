@@ -27,6 +27,7 @@ mod tests {
         let mut call = Call {
             token: 1,
             target: "t".to_owned(),
+            version: None,
             key: key.to_owned(),
             step: "/do/0/a".to_owned(),
             input: Data::NULL,

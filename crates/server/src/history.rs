@@ -24,6 +24,10 @@ pub(crate) struct HistoryItem {
     /// Where in the definition, for example `/do/0/charge`.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
+    /// Which visit of the step, where it is in a loop, was jumped back to or is tried again: positions in the loops
+    /// around it such as `0.2`, `~n` after the n-th jump back, `rn` in the n-th retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iteration: Option<String>,
     time: String,
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -112,6 +116,7 @@ fn item(row: &HistoryRow, mut event: Map<String, Value>) -> HistoryItem {
         version: row.version,
         kind: text("kind").unwrap_or_else(|| "unknown".to_owned()),
         step: text("step"),
+        iteration: text("iteration"),
         time: text("time").unwrap_or_else(|| row.at.rfc3339()),
         rest: event,
     }

@@ -10,6 +10,8 @@ use runtime::api::Refusal;
 
 /// How long a client is asked to stay away, in seconds.
 const BUSY_RETRY_AFTER: &str = "1";
+/// Somebody has to free space first.
+const FULL_RETRY_AFTER: &str = "30";
 const UNAVAILABLE_RETRY_AFTER: &str = "2";
 
 impl From<Refusal> for Problem {
@@ -39,7 +41,8 @@ impl From<Refusal> for Problem {
             Refusal::Full => Problem::new(
                 code::STORE_FULL,
                 "the store has no room left: nothing was written; reads still work",
-            ),
+            )
+            .with_header(header::RETRY_AFTER, FULL_RETRY_AFTER),
             Refusal::Unavailable(cause) => unavailable(&cause),
         }
     }

@@ -11,6 +11,8 @@ pub const RUN_MAX: u64 = 1000;
 pub struct DatasetRow {
     pub id: Uuid,
     pub count: u64,
+    /// The instance whose step made it; `None` if it was uploaded.
+    pub owner: Option<Uuid>,
     pub created_at: Time,
 }
 

@@ -180,6 +180,16 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes events that expired before `now`, at most `limit`; answers how many.
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64>;
 
+    // ---- retention ----
+    /// Looks at the next `limit` instances that ended, of all tenants, and deletes with every row they have those that
+    /// [`Purge`] allows by status and age. One stays that has a call, a timer or a dead letter, a child that has not
+    /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
+    /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
+    /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) older than
+    /// `keys_before`. One short transaction: an instance with more rows than fit keeps its own row, is named again by
+    /// `next`, and is finished by the calls that follow.
+    async fn purge(&self, purge: &Purge) -> Result<Purged>;
+
     /// Tenants whose clock is ahead of the real one, and by how much.
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>>;
     /// Counts for one tenant, or over all.

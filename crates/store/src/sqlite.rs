@@ -20,6 +20,7 @@ mod node;
 mod open;
 mod pool;
 pub mod probe;
+mod purge;
 mod read;
 mod schedule;
 mod semver;

@@ -113,6 +113,36 @@ pub struct Counts {
     pub tasks_open: u64,
 }
 
+/// The most instances that one call of [`crate::Store::purge`] looks at.
+pub const PURGE_MAX: usize = 200;
+
+/// Where a page of ended instances stopped: when the last one ended, and its id.
+pub type PurgeMark = (Time, Uuid);
+
+/// What may be deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Purge {
+    /// Completed and cancelled instances that ended before this.
+    pub ended_before: Time,
+    /// Faulted ones.
+    pub faulted_before: Time,
+    /// Idempotency keys of starts that were made before this.
+    pub keys_before: Time,
+    /// Instances after this one, oldest end first.
+    pub after: Option<PurgeMark>,
+    /// Instances to look at, and keys to delete, at most; [`PURGE_MAX`] if it is more.
+    pub limit: usize,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    pub instances: u64,
+    pub keys: u64,
+    /// Where to go on; `None` once every instance was looked at.
+    pub next: Option<PurgeMark>,
+}
+
 /// Which schedules to list, by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleFilter {

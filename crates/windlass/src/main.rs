@@ -22,7 +22,7 @@ mod view;
 use clap::Parser;
 use cli::{Cli, Command};
 use failure::{Exit, Failure};
-use out::Out;
+use out::{Format, Out};
 use std::process::ExitCode;
 use verb::Context;
 
@@ -54,7 +54,12 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Up(args) => engine(up::run(args, out)),
         Command::Serve(args) => engine(serve::run(args, out)),
         Command::Completion { shell } => cli::completion(shell, &out),
-        Command::Version => out.line(cli::VERSION),
+        Command::Version => match out.format {
+            Format::Json | Format::Jsonl => {
+                out.line(&format!("{{\"version\":\"{}\"}}", env!("CARGO_PKG_VERSION")))
+            }
+            _ => out.line(cli::VERSION),
+        },
         Command::Def(verb) => ask(cli.global, out, async |context| verb::def::run(verb, &context).await),
         Command::Instance(verb) => {
             ask(cli.global, out, async |context| verb::instance::run(verb, &context).await)

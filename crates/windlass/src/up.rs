@@ -175,6 +175,7 @@ fn greet(out: &Out, url: &str, file: Option<&Path>, key: &str, workers: usize) -
             "In a second terminal, with url and key from above in WINDLASS_URL and WINDLASS_KEY:".to_owned()
         }
     };
+    let end = if file.is_some() { "what was acknowledged is kept" } else { "everything is gone then" };
     out.line(&format!(
         "windlass {version}
 
@@ -194,7 +195,7 @@ one of them waits for a person.
   windlass instance list
   windlass instance start invoice-run --input @examples/invoice-run.input.json --watch
 
-Ctrl-C stops; what was acknowledged is kept.",
+Ctrl-C stops; {end}.",
         tenant = demo::TENANT,
     ))
 }

@@ -88,6 +88,8 @@ impl Outcome {
 pub struct Declaration {
     /// What definitions call it: the part before `:version@catalog`.
     pub name: String,
+    /// A call runs on exactly the version it names; several versions of a worker may be registered.
+    pub version: String,
     pub retry: RetryPolicy,
     /// Attempts running at once on one node.
     pub concurrency_max: usize,
@@ -97,15 +99,21 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// A declaration with the default policy: 5 attempts, 256 at once, 60 s each.
+    /// A declaration of version 1.0.0 with the default policy: 5 attempts, 256 at once, 60 s each.
     pub fn new(name: impl Into<String>, worker: impl Worker) -> Declaration {
         Declaration {
             name: name.into(),
+            version: "1.0.0".to_owned(),
             retry: RetryPolicy::default(),
             concurrency_max: 256,
             timeout: Span::from_secs(60),
             worker: Arc::new(worker),
         }
+    }
+
+    pub fn version(mut self, version: impl Into<String>) -> Declaration {
+        self.version = version.into();
+        self
     }
 
     pub fn retry(mut self, retry: RetryPolicy) -> Declaration {

@@ -28,6 +28,7 @@ impl Turn<'_> {
         input: &Data,
     ) -> Result<(), Stop> {
         self.secrets.clear();
+        let mut version = None;
         let (target, payload) = match call {
             ir::Call::HumanTask { with } => {
                 let with = self.template(branch, with, input)?;
@@ -57,7 +58,10 @@ impl Turn<'_> {
                 let with = self.template(branch, with, input)?;
                 return self.begin_map(branch, &with);
             }
-            ir::Call::Worker { name, with, .. } => (name.clone(), self.template(branch, with, input)?),
+            ir::Call::Worker { name, with, version: wanted } => {
+                version = wanted.clone();
+                (name.clone(), self.template(branch, with, input)?)
+            }
             ir::Call::SignalToken => return self.signal_token(branch, step),
             ir::Call::Script(script) => return self.begin_script(branch, step, script, input),
             ir::Call::Http(http) => ("http".to_owned(), self.http_request(branch, http, input)?),
@@ -69,7 +73,8 @@ impl Turn<'_> {
         self.mark_begun(branch, token);
         let step = step.reference.clone();
         let (trace, secrets) = (self.state.trace.clone(), std::mem::take(&mut self.secrets));
-        self.effects.push(Effect::Call(Call { token, target, key, step, input: payload, trace, secrets }));
+        let input = payload;
+        self.effects.push(Effect::Call(Call { token, target, key, step, version, input, trace, secrets }));
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl Turn<'_> {
             ("retry".to_owned(), Data::int(i64::from(retries + 1))),
             ("delayMs".to_owned(), Data::int(wait.as_millis())),
         ]);
-        self.note("step.retried", Some(step), Some(detail));
+        self.note_at(branch, "step.retried", Some(step), Some(detail));
         self.tell_step("retried", Some(step), &[]);
         Ok(true)
     }
@@ -132,7 +132,7 @@ impl Turn<'_> {
         if catch.list.is_none() && catch.retry.is_some() {
             return false;
         }
-        self.note("step.caught", self.top(branch).step, None);
+        self.note_at(branch, "step.caught", self.top(branch).step, None);
         if let Body::Try(attempt) = &mut self.top_mut(branch).body {
             attempt.phase = Phase::Catching;
             attempt.cursor = Cursor::default();

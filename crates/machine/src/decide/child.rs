@@ -54,6 +54,7 @@ impl Turn<'_> {
             target,
             key: call_key,
             step,
+            version: None,
             input,
             trace,
             secrets: vec![],

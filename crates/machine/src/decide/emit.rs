@@ -102,14 +102,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells of every step the branch is inside of, innermost first.
+    /// Tells of every step the branch is inside of, innermost first; history has the end of each.
     pub(super) fn tell_steps(&mut self, what: &str, branch: u32) {
-        if self.program.lifecycle < Lifecycle::All {
-            return;
-        }
         let frames = self.state.branch(branch).map(|branch| branch.frames.as_slice()).unwrap_or_default();
         let steps: Vec<StepId> = frames.iter().rev().filter_map(|frame: &Frame| frame.step).collect();
         for step in steps {
+            if what == "cancelled" {
+                self.note_at(branch, "step.cancelled", Some(step), None);
+            }
             self.tell_step(what, Some(step), &[]);
         }
     }

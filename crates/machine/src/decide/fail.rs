@@ -57,7 +57,7 @@ impl Turn<'_> {
         if fault.instance.is_none() {
             fault.instance = at.map(|id| self.program.step(id).reference.clone());
         }
-        self.note("step.faulted", at, Some(fault_detail(&fault)));
+        self.note_at(branch, "step.faulted", at, Some(fault_detail(&fault)));
         self.tell_step("faulted", at, &[("error", fault.to_data())]);
         self.close(Act::Fail { branch, cut, fault })
     }
@@ -83,13 +83,14 @@ impl Turn<'_> {
 
     /// Pops frames outwards until something takes the fault.
     fn unwind(&mut self, mut branch: u32, cut: Cut, mut fault: Fault) -> Ran<Fate> {
+        let faulted = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
         if let Cut::Inside(sequence) | Cut::With(sequence) = cut {
             while self.top_sequence(branch).is_some_and(|top| top != sequence) {
-                let cancelled = self.pop_frame(branch).and_then(|frame| frame.step);
+                let cancelled = self.left(branch, faulted);
                 self.tell_step("cancelled", cancelled, &[]);
             }
             if let Cut::With(_) = cut {
-                self.pop_frame(branch);
+                self.left(branch, faulted);
             }
         }
         loop {
@@ -100,7 +101,7 @@ impl Turn<'_> {
                 match self.branch_failed(branch, fault) {
                     None => return Ok(Fate::Handled),
                     Some((parent, outward)) => {
-                        self.pop_frame(parent);
+                        self.left(parent, faulted);
                         branch = parent;
                         fault = outward;
                         continue;
@@ -119,8 +120,18 @@ impl Turn<'_> {
                 Err(Stop::Needs(evaluation)) => return Err(evaluation),
                 Err(Stop::Fault(other)) => fault = self.located(branch, other),
             }
-            self.pop_frame(branch);
+            self.left(branch, faulted);
         }
+    }
+
+    /// Leaves the branch's top step because of a fault; unless that was its own, history says that it ended.
+    fn left(&mut self, branch: u32, faulted: Option<ir::StepId>) -> Option<ir::StepId> {
+        let step = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
+        if step.is_some() && step != faulted {
+            self.note_at(branch, "step.cancelled", step, None);
+        }
+        self.pop_frame(branch);
+        step
     }
 
     /// The fault with the reference of the branch's top step, unless it has one.

@@ -84,7 +84,7 @@ impl Turn<'_> {
         if let Some(condition) = step.condition
             && !self.eval(branch, condition, &data)?.is_true()
         {
-            self.note("step.skipped", Some(id), None);
+            self.note_at(branch, "step.skipped", Some(id), None);
             self.pop_frame(branch);
             return self.advance(branch, data, Then::Continue);
         }
@@ -98,7 +98,7 @@ impl Turn<'_> {
                 input
             }
         };
-        self.note("step.started", Some(id), None);
+        self.note_at(branch, "step.started", Some(id), None);
         self.tell_step("created", Some(id), &[]);
         self.tell_step("started", Some(id), &[]);
         if let Some(limit) = step.timeout {
@@ -140,7 +140,7 @@ impl Turn<'_> {
         let step = self.program.step(id);
         let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
             .then(|| Data::map([("output".to_owned(), output.clone())]));
-        self.note("step.completed", Some(id), detail);
+        self.note_at(branch, "step.completed", Some(id), detail);
         self.tell_step("completed", Some(id), &[("output", output.clone())]);
         let frame = self.pop_frame(branch).expect("it is the frame whose step ended");
         if self.state.branch(branch).is_some_and(|own| matches!(own.top_body(), Some(Body::Saga(_)))) {

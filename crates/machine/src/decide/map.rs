@@ -243,6 +243,7 @@ impl Turn<'_> {
             target,
             key,
             step,
+            version: None,
             input,
             trace: self.state.trace.clone(),
             secrets: vec![],
@@ -277,7 +278,16 @@ impl Turn<'_> {
         let input = to_data(&CloseItemsCall { token: wait.token });
         let trace = self.state.trace.clone();
         let (target, step) = (CLOSE_ITEMS.to_owned(), String::new());
-        self.effects.push(Effect::Call(Call { token, target, key, step, input, trace, secrets: vec![] }));
+        self.effects.push(Effect::Call(Call {
+            token,
+            target,
+            key,
+            step,
+            version: None,
+            input,
+            trace,
+            secrets: vec![],
+        }));
     }
 }
 

@@ -47,6 +47,7 @@ impl Turn<'_> {
             target,
             key,
             step,
+            version: None,
             input: payload,
             trace,
             secrets: Vec::new(),

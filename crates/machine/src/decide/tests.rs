@@ -16,6 +16,7 @@ mod schemas;
 mod scripts;
 mod secrets;
 mod told;
+mod visits;
 mod waits;
 
 use crate::{
@@ -37,6 +38,8 @@ pub(crate) struct Bench {
     pub(crate) state: Option<State>,
     pub(crate) now: Time,
     pub(crate) events: Vec<String>,
+    /// The same with their iteration.
+    pub(crate) visits: Vec<String>,
     pub(crate) calls: Vec<crate::command::Call>,
     pub(crate) timers: Vec<(u64, Time)>,
     pub(crate) tasks: Vec<crate::command::Task>,
@@ -76,6 +79,7 @@ pub(crate) fn bench(body: &str) -> Bench {
         state: None,
         now: Time(1_000_000_000),
         events: vec![],
+        visits: vec![],
         calls: vec![],
         timers: vec![],
         tasks: vec![],
@@ -120,6 +124,7 @@ impl Bench {
         for event in events {
             let step = event.step.as_deref().and_then(|step| step.rsplit('/').next()).unwrap_or("");
             self.events.push(format!("{} {step}", event.kind).trim().to_owned());
+            self.visits.push(format!("{} {step} {}", event.kind, event.iteration.unwrap_or_default()));
         }
         for effect in effects {
             match effect {

@@ -68,7 +68,8 @@ impl<'a> Plan<'a> {
             let pairs = self.mapping.iter().map(|(old, new)| (old.clone(), Data::text(new.as_str())));
             detail.push(("mapping".to_owned(), Data::map(pairs)));
         }
-        let event = Event { kind: "workflow.migrated", step: None, detail: Some(Data::map(detail)) };
+        let event =
+            Event { kind: "workflow.migrated", step: None, iteration: None, detail: Some(Data::map(detail)) };
         Ok(Decision { state, events: vec![event], effects: vec![] })
     }
 

@@ -84,7 +84,12 @@ impl Change<'_> {
             let items = to_json(&items);
             writes.push(Write::Items(ItemsRow { dataset: id, first: 0, round: 0, count: length, items }));
         }
-        writes.push(Write::Dataset(DatasetRow { id, count, created_at: self.now }));
+        writes.push(Write::Dataset(DatasetRow {
+            id,
+            count,
+            owner: Some(self.subject.instance),
+            created_at: self.now,
+        }));
     }
 }
 

@@ -245,3 +245,33 @@ async fn a_call_whose_wait_ended_is_dropped_and_its_late_answer_changes_nothing(
     assert_eq!(world.view(id).await.state_version, version);
     node.output(id).await;
 }
+
+/// A call runs on the version it names and on no other.
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_the_version_it_names() {
+    let world = World::new();
+    let version = |version: &'static str| {
+        let answer = move |_: &worker::Context, _| worker::Outcome::Done(machine::Data::text(version));
+        Declaration::new("w", worker::from_fn(answer)).version(version)
+    };
+    let node = world.build().worker(version("1.0.0")).worker(version("1.1.0")).start().await;
+    for wanted in ["1.0.0", "1.1.0", "2.0.0"] {
+        node.deploy(
+            &format!("d{}", wanted.replace('.', "")),
+            &format!("do: [ {{ c: {{ call: 'w:{wanted}@default' }} }} ]"),
+        )
+        .await;
+    }
+    for (name, wanted) in [("d100", "1.0.0"), ("d110", "1.1.0")] {
+        let id = node.start(name, json!({})).await;
+        assert_eq!(node.output(id).await, json!(wanted));
+    }
+    let id = node.start("d200", json!({})).await;
+    pass(Duration::from_secs(60)).await;
+    let calls = world.store.calls(&world.tenant, id, 10).await.unwrap();
+    let said = String::from_utf8(calls[0].last_error.clone().unwrap()).unwrap();
+    assert_eq!(said, "worker `w` is registered on this node in version 1.0.0, 1.1.0, not 2.0.0");
+    node.crash().await;
+    let node = world.build().worker(version("2.0.0")).start().await;
+    assert_eq!(node.output(id).await, json!("2.0.0"));
+}

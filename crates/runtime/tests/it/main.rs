@@ -34,6 +34,7 @@ mod orders;
 mod outages;
 mod poison;
 mod restart;
+mod retention;
 mod saga;
 mod schedules;
 mod secrets;

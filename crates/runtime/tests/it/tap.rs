@@ -318,6 +318,9 @@ impl Store for Tap {
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         pass!(self.purge_events(now, limit))
     }
+    async fn purge(&self, purge: &Purge) -> Result<Purged> {
+        pass!(self.purge(purge))
+    }
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         pass!(self.clocks())
     }

@@ -41,9 +41,13 @@ pub(crate) enum Mutant {
     StartFirst,
     /// A step that was cut off counts as not done, so that nobody undoes what its call did.
     ForgetCutOff,
+    /// Retention forgets that what ended may be young.
+    PurgeYoung,
+    /// Retention forgets that a key may be young.
+    PurgeKeys,
 }
 
-pub(crate) const MUTANTS: [Mutant; 14] = [
+pub(crate) const MUTANTS: [Mutant; 16] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::NoToken,
@@ -58,6 +62,8 @@ pub(crate) const MUTANTS: [Mutant; 14] = [
     Mutant::TellLater,
     Mutant::StartFirst,
     Mutant::ForgetCutOff,
+    Mutant::PurgeYoung,
+    Mutant::PurgeKeys,
 ];
 
 /// Probabilities in thousandths per opportunity.
@@ -149,6 +155,11 @@ impl Chaos {
     /// From now on nothing goes wrong by itself.
     pub(crate) fn heal(&self) {
         self.calm.store(true, Ordering::Relaxed);
+    }
+
+    /// Things go wrong again.
+    pub(crate) fn rekindle(&self) {
+        self.calm.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn lasts(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What the seeds run, and what the checker has to know of each: how often a step is visited, how long it lasts.
 
 use machine::{Time, language::Format};
+use runtime::Programs;
 use std::sync::OnceLock;
 use store::rows::DefinitionRow;
 
@@ -39,7 +40,7 @@ const PLAIN: Definition = Definition {
     starts: &[],
 };
 
-const DEFINITIONS: [Definition; 20] = [
+const DEFINITIONS: [Definition; 22] = [
     // Timers between calls, and an event.
     Definition {
         name: "steps",
@@ -329,6 +330,21 @@ const DEFINITIONS: [Definition; 20] = [
 - rest: { wait: { milliseconds: 300 } }",
         ..PLAIN
     },
+    // What lives for weeks; only started when the rest is over.
+    Definition {
+        name: "ages",
+        weight: 0,
+        body: "do: [ { a: { wait: { days: 365 } } } ]",
+        ..PLAIN
+    },
+    Definition {
+        name: "kept",
+        weight: 0,
+        body: "do:
+- c: { run: { workflow: { namespace: sim, name: leaf, version: '1.0.0', input: { n: 1 } } } }
+- a: { wait: { days: 365 } }",
+        ..PLAIN
+    },
     Definition {
         name: "item",
         weight: 0,
@@ -379,6 +395,12 @@ pub(crate) fn choose(below: impl Fn(u64) -> u64) -> &'static Definition {
 pub(crate) fn rows() -> &'static [DefinitionRow] {
     static ROWS: OnceLock<Vec<DefinitionRow>> = OnceLock::new();
     ROWS.get_or_init(|| DEFINITIONS.iter().map(row).collect())
+}
+
+/// The programs of all nodes of all seeds: a definition is compiled once.
+pub(crate) fn programs() -> Programs {
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    PROGRAMS.get_or_init(Programs::default).clone()
 }
 
 fn row(definition: &Definition) -> DefinitionRow {

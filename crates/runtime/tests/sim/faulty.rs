@@ -296,6 +296,10 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.purge_events(now, limit).await
     }
+    async fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.read().await?;
+        self.inner.purge(&self.more(purge)).await
+    }
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         self.read().await?;
         self.inner.clocks().await

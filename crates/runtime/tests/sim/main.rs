@@ -18,6 +18,7 @@ mod outside;
 mod people;
 mod seen;
 mod time;
+mod weeks;
 mod world;
 
 use chaos::{MUTANTS, Mutant};
@@ -117,16 +118,18 @@ fn go(args: &Args) -> ExitCode {
     let began = Instant::now();
     let failures = seeds(args, cores);
     let per_minute = args.seeds as f64 * 60.0 / began.elapsed().as_secs_f64();
+    let per_cpu_minute = args.seeds as f64 * 60.0 / cpu_seconds().max(0.01);
     let mutants: Vec<Caught> = match args.hunt {
         Hunt::No => vec![],
         hunt => MUTANTS.into_iter().map(|mutant| chase(mutant, hunt, cores)).collect(),
     };
     let missed = mutants.iter().filter(|caught| caught.seed.is_none()).count() as u64;
     match args.json {
-        true => print_json(args, failures, per_minute, cores, &mutants),
+        true => print_json(args, failures, (per_minute, per_cpu_minute), cores, &mutants),
         false => {
             println!(
-                "{} seeds, each twice: {failures} failed; {per_minute:.0} seeds per minute on {cores} cores",
+                "{} seeds, each twice: {failures} failed; {per_minute:.0} seeds per minute on {cores} cores, \
+                 {per_cpu_minute:.0} per minute of one core's time",
                 args.seeds
             );
             for caught in &mutants {
@@ -153,7 +156,22 @@ fn print_mutant(caught: &Caught, hunt: Hunt) {
     }
 }
 
-fn print_json(args: &Args, failures: u64, per_minute: f64, cores: u64, mutants: &[Caught]) {
+/// What the process has used of processors: others may share them.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // User and system time are the 12th and 13th value after the name, in hundredths.
+    let values = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks: f64 = values.split(' ').skip(11).take(2).filter_map(|value| value.parse::<f64>().ok()).sum();
+    ticks / 100.0
+}
+
+fn print_json(
+    args: &Args,
+    failures: u64,
+    (per_minute, per_cpu_minute): (f64, f64),
+    cores: u64,
+    mutants: &[Caught],
+) {
     let word = |caught: &Caught| if caught.seed.is_some() { "caught" } else { "missed" };
     let name = |caught: &Caught| format!("{:?}", caught.mutant);
     let shown: serde_json::Map<_, _> = mutants.iter().map(|one| (name(one), word(one).into())).collect();
@@ -163,6 +181,7 @@ fn print_json(args: &Args, failures: u64, per_minute: f64, cores: u64, mutants: 
         "seeds_per_minute": per_minute.round(),
         "cores": cores,
         "seeds_per_minute_and_core": (per_minute / cores as f64).round(),
+        "seeds_per_minute_of_cpu": per_cpu_minute.round(),
         "mutants": shown,
     });
     if args.hunt == Hunt::Count {

@@ -1,8 +1,8 @@
 //! What the mutants do to the store's calls. Each takes one guard away and leaves the others in place.
 
-use super::{chaos::Mutant, faulty::Faulty};
+use super::{chaos::Mutant, faulty::Faulty, time};
 use std::time::Duration;
-use store::{Commit, Outcome, Result, Store, Write, rows::*};
+use store::{Commit, Outcome, Result, Store, Write, rows::*, views::Purge};
 use uuid::Uuid;
 
 impl Faulty {
@@ -95,6 +95,15 @@ impl Faulty {
             }
         }
         Ok(())
+    }
+
+    /// PurgeYoung, PurgeKeys: more may go than is old enough.
+    pub(super) fn more(&self, purge: &Purge) -> Purge {
+        match self.chaos.mutant {
+            Some(Mutant::PurgeYoung) => Purge { ended_before: time::now(), ..*purge },
+            Some(Mutant::PurgeKeys) => Purge { keys_before: time::now(), ..*purge },
+            _ => *purge,
+        }
     }
 
     /// KeyPerAttempt: a call that is tried again goes out under another key. Keys are made in the machine; the first

@@ -2,9 +2,11 @@
 
 use super::{
     chaos::Mutant,
+    definitions,
     faulty::Faulty,
     outside::{ATTEMPTS_MAX, Bus, Effect, Sandbox},
     time::NodeClock,
+    weeks::RETENTION,
     world::World,
 };
 use machine::{retry::RetryPolicy, time::Span};
@@ -43,7 +45,7 @@ impl World {
 
     async fn lives_of(&self, name: usize, seed: u64, ahead: i64) {
         for life in 0.. {
-            let crash = CancellationToken::new();
+            let crash = self.over.child_token();
             let parts = self.parts(name, seed ^ (life << 8 | name as u64) << 32, ahead, crash.clone());
             let started = tokio::select! {
                 biased;
@@ -80,7 +82,7 @@ impl World {
         self.chaos.note(format_args!("node {name} has stopped"));
     }
 
-    fn parts(&self, name: usize, seed: u64, ahead: i64, crash: CancellationToken) -> Parts {
+    pub(crate) fn parts(&self, name: usize, seed: u64, ahead: i64, crash: CancellationToken) -> Parts {
         let effect = Effect { chaos: self.chaos.clone(), seen: self.seen.clone() };
         let faulty = Faulty {
             inner: self.store.clone(),
@@ -98,12 +100,14 @@ impl World {
         parts.evaluator = Arc::new(Sandbox(self.chaos.clone()));
         parts.bus = Arc::new(Bus(self.seen.clone()));
         parts.workers = vec![Declaration::new("effect", effect).retry(RETRY)];
+        parts.programs = definitions::programs();
         parts.crash = Some(crash);
         parts.options = Options {
             lease: LEASE,
             rescan: (!self.chaos.is(Mutant::NotifyOnly)).then_some(Span::from_secs(5)),
             batch_max: 8,
             poison: RETRY,
+            retention: RETENTION,
             ..Options::default()
         };
         parts

@@ -7,6 +7,8 @@ use crate::port::{Error, Result};
 use rusqlite::{Connection, config::DbConfig};
 use std::path::Path;
 
+const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('schema_migrations', 'sqlite_sequence')";
+
 /// Owns the writing connection.
 pub struct Core {
     connection: Connection,
@@ -32,6 +34,18 @@ impl Core {
     /// The same as [`Core::open_in_memory`], copied from a database made once per process.
     pub fn from_template() -> Result<Core> {
         Ok(Core { connection: open::template()?, broken: None })
+    }
+
+    /// Deletes every row but the record of migrations.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        let mut tables: Vec<String> = self.read().many(TABLES, &[], |row| row.get(0))?;
+        // What people did with a task stays as long as the task does.
+        tables.sort_by_key(|table| table == "wf_task_events");
+        self.transaction(|connection| {
+            let clear =
+                |table: &String| connection.prepare_cached(&format!("DELETE FROM {table}"))?.execute([]);
+            tables.iter().try_for_each(|table| clear(table).map(drop)).map_err(error::error)
+        })
     }
 
     /// Every read, over the writing connection.

@@ -6,7 +6,7 @@ use machine::TenantId;
 use rusqlite::params;
 use uuid::Uuid;
 
-const DATASET: &str = "SELECT id, count, created_at FROM datasets WHERE tenant = ?1 AND id = ?2";
+const DATASET: &str = "SELECT id, count, created_at, owner FROM datasets WHERE tenant = ?1 AND id = ?2";
 /// A row that begins before the range may reach into it; no row is longer than `RUN_MAX`.
 const ITEMS: &str = "SELECT dataset, first, round, count, items FROM dataset_items
     WHERE tenant = ?1 AND dataset = ?2 AND first > ?3 AND first < ?4 AND first + count > ?5
@@ -16,7 +16,12 @@ const CHILDREN: &str = "SELECT status, count(*) FROM wf_instances WHERE tenant =
 impl Read<'_> {
     pub fn dataset(&self, tenant: &TenantId, dataset: Uuid) -> Result<Option<DatasetRow>> {
         self.one(DATASET, params![tenant.as_str(), dataset.as_bytes()], |row| {
-            Ok(DatasetRow { id: id(row, 0)?, count: row.get::<_, i64>(1)? as u64, created_at: time(row, 2)? })
+            Ok(DatasetRow {
+                id: id(row, 0)?,
+                count: row.get::<_, i64>(1)? as u64,
+                created_at: time(row, 2)?,
+                owner: row.get::<_, Option<[u8; 16]>>(3)?.map(Uuid::from_bytes),
+            })
         })
     }
 

@@ -290,6 +290,11 @@ impl<H: Host> Store for H {
         self.write(move |core| core.purge_events(now, limit)).await
     }
 
+    async fn purge(&self, purge: &Purge) -> Result<Purged> {
+        let purge = *purge;
+        self.write(move |core| core.purge(&purge)).await
+    }
+
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         self.read(|read| read.clocks()).await
     }

@@ -16,6 +16,11 @@ impl Inline {
     pub fn new() -> Result<Inline> {
         Ok(Inline { core: Mutex::new(Core::from_template()?) })
     }
+
+    /// Empties every table, so that the next seed finds a fresh store whose statements are prepared already.
+    pub fn clear(&self) -> Result<()> {
+        self.core.lock().clear()
+    }
 }
 
 impl Host for Inline {

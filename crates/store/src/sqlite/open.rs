@@ -3,7 +3,7 @@
 use super::{error::error, migrate};
 use crate::port::{Error, Result};
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, backup::Backup, limits::Limit};
+use rusqlite::{Connection, OpenFlags, backup::Backup, config::DbConfig, limits::Limit};
 use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -91,6 +91,8 @@ pub(super) fn template() -> Result<Connection> {
 fn common(connection: &Connection) -> Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX).map_err(error)?;
+    // Without it a statement that compares a range or has a limit is prepared anew whenever other values are bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     set(connection, "foreign_keys", 0)?;
     set(connection, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(error)

@@ -91,7 +91,8 @@ statements! {
     DeadLetter = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
          failed_at, envelope)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    Dataset = "INSERT INTO datasets (tenant, id, count, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    Dataset = "INSERT INTO datasets (tenant, id, count, created_at, owner) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO NOTHING";
     Items = "INSERT OR REPLACE INTO dataset_items (tenant, dataset, first, round, count, items)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     CreateKey = "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)

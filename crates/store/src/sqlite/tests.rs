@@ -182,6 +182,10 @@ fn task_events_are_append_only() {
     };
     let commit = |event| [Commit { tenant: acme(), writes: vec![Write::TaskEvent(event)] }];
     assert_eq!(core.apply(NODE, &commit(event.clone())).unwrap(), [Outcome::Committed]);
+    let task = "INSERT INTO wf_tasks (tenant, id, instance, token, step, title, status, candidate_users, candidate_groups,
+        priority, version, created_at, updated_at, payload)
+        VALUES ('acme', ?1, ?1, 1, 's', 't', 'open', '[]', '[]', 0, 1, 1, 1, x'')";
+    core.connection().execute(task, [NODE.as_bytes()]).unwrap();
     for sql in ["UPDATE wf_task_events SET actor = 'bob'", "DELETE FROM wf_task_events"] {
         let refused = core.connection().execute(sql, []).unwrap_err();
         assert!(refused.to_string().contains("append-only"), "{refused}");

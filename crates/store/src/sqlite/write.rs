@@ -92,7 +92,13 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         Write::Dataset(row) => plain(
             to,
             S::Dataset,
-            params![tenant, row.id.as_bytes(), row.count.cast_signed(), row.created_at.0],
+            params![
+                tenant,
+                row.id.as_bytes(),
+                row.count.cast_signed(),
+                row.created_at.0,
+                row.owner.as_ref().map(Uuid::as_bytes)
+            ],
         ),
         Write::Items(row) => items(to, tenant, row),
         Write::PutSchedule { schedule: row, expected_version } => {

@@ -42,9 +42,11 @@ CREATE TABLE datasets (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id          BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
     count       INTEGER NOT NULL CHECK (count >= 0),
-    created_at  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL, owner BLOB,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
+
+CREATE INDEX datasets_owner ON datasets (tenant, owner) WHERE owner IS NOT NULL;
 
 CREATE TABLE definitions (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -95,6 +97,8 @@ CREATE TABLE inbox (
     answer        BLOB    NOT NULL,
     PRIMARY KEY (tenant, scope, key)
 ) WITHOUT ROWID;
+
+CREATE INDEX inbox_starts ON inbox (created_at) WHERE scope = 'start';
 
 CREATE TABLE outbox (
     seq         INTEGER PRIMARY KEY,
@@ -207,6 +211,8 @@ CREATE TABLE wf_dlq (
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
 
+CREATE INDEX wf_dlq_instance ON wf_dlq (tenant, instance) WHERE instance IS NOT NULL;
+
 CREATE TABLE wf_history (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     instance  BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
@@ -245,6 +251,8 @@ CREATE TABLE wf_instances (
     context         BLOB, parent BLOB, parent_token INTEGER, parent_item INTEGER,
     PRIMARY KEY (tenant, id)
 );
+
+CREATE INDEX wf_instances_ended ON wf_instances (ended_at, id) WHERE ended_at IS NOT NULL;
 
 CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE business_key IS NOT NULL;
 
@@ -314,6 +322,7 @@ CREATE TABLE wf_signal_q (
 CREATE INDEX wf_signal_q_backlog ON wf_signal_q (visible_at) WHERE owner IS NULL;
 
 CREATE TRIGGER wf_task_events_no_delete BEFORE DELETE ON wf_task_events
+WHEN EXISTS (SELECT 1 FROM wf_tasks WHERE tenant = OLD.tenant AND id = OLD.task)
 BEGIN
     SELECT RAISE(ABORT, 'wf_task_events is append-only');
 END;

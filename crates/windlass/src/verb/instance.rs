@@ -183,8 +183,13 @@ const FIELDS: &[Column] = &[
     plain("error", "error"),
 ];
 
-const EVENTS: &[Column] =
-    &[plain("version", "version"), time("time", "time"), plain("kind", "kind"), plain("step", "step")];
+const EVENTS: &[Column] = &[
+    plain("version", "version"),
+    time("time", "time"),
+    plain("kind", "kind"),
+    plain("step", "step"),
+    plain("iteration", "iteration"),
+];
 
 const UNDOS: &[Column] = &[
     plain("saga", "saga"),

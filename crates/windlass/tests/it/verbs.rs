@@ -177,6 +177,8 @@ async fn completion_and_help_need_no_engine() {
     assert!(help.contains("Examples:") && help.contains("--watch"), "{help}");
     assert!(run(&["--help"]).await.ok().contains("124 wait timed out"));
     assert_eq!(run(&["version"]).await.ok().trim(), concat!("windlass ", env!("CARGO_PKG_VERSION")));
+    let said = run(&["version", "-o", "json"]).await.ok();
+    assert_eq!(said.trim(), concat!("{\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}"));
     assert_eq!(run(&[]).await.code, Some(2));
 }
 

@@ -11,6 +11,7 @@ mod key;
 mod list;
 mod node;
 mod payload;
+mod purge;
 mod schedule;
 mod secret;
 mod task;
@@ -108,6 +109,10 @@ macro_rules! every_case {
                     renewing_holds_off_take_over a_deployment_key_is_made_once
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
+                purge {
+                    an_instance_goes_with_all_its_rows what_is_needed_stays keys_of_starts_go_by_age
+                    a_call_is_bounded_and_goes_on_from_its_mark a_large_instance_takes_several_calls
+                }
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions
                     a_guarded_replacement_loses_to_a_newer_version a_secret_is_deleted_once_and_only_by_its_tenant

@@ -1,0 +1,117 @@
+//! Retention: deletes what ended long ago, a small page at a time, so that no commit waits long behind it.
+//!
+//! A sweep goes over every ended instance once, oldest first; the store keeps what is still needed. Sweeps of several
+//! nodes do the same twice and no harm.
+
+use crate::{engine::Engine, metrics::Metrics};
+use machine::{Time, time::Span};
+use std::sync::Arc;
+use store::views::{PURGE_MAX, Purge};
+
+/// Between two pages, so that commits of others get in.
+const PAUSE: Span = Span::from_millis(10);
+/// No idempotency key is forgotten sooner, whatever is configured.
+pub const KEYS_MIN: Span = Span::from_secs(86_400);
+
+/// How long what has ended is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Completed and cancelled instances, from their end on. `None`: for ever.
+    pub ended: Option<Span>,
+    /// Faulted ones; never while a dead letter of theirs is there. `None`: for ever.
+    pub faulted: Option<Span>,
+    /// Idempotency keys of starts; at least [`KEYS_MIN`]. `None`: for ever.
+    pub keys: Option<Span>,
+    /// How often to look.
+    pub every: Span,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        const DAY: i64 = 86_400;
+        Retention {
+            ended: Some(Span::from_secs(30 * DAY)),
+            faulted: Some(Span::from_secs(180 * DAY)),
+            keys: Some(Span::from_secs(7 * DAY)),
+            every: Span::from_secs(3600),
+        }
+    }
+}
+
+impl Retention {
+    /// What may go at `now`.
+    fn allows(&self, now: Time) -> Purge {
+        let before =
+            |kept: Option<Span>| kept.map_or(Time(i64::MIN), |kept| Time(now.0.saturating_sub(kept.0)));
+        Purge {
+            ended_before: before(self.ended),
+            faulted_before: before(self.faulted),
+            keys_before: before(self.keys.map(|kept| kept.max(KEYS_MIN))),
+            after: None,
+            limit: PURGE_MAX,
+        }
+    }
+}
+
+/// Sweeps now and then until the node stops.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let stopping = engine.tasks.stopping.clone();
+    loop {
+        // Jitter keeps nodes from sweeping together.
+        let every = engine.options.retention.every.0 as f64 * (0.8 + 0.4 * engine.entropy.unit());
+        let until = engine.now().after(Span(every as i64));
+        while engine.now() < until {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = engine.clock.sleep_until(until) => {}
+            }
+        }
+        if let Err(error) = sweep(&engine).await {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "deleting what ended long ago failed; the next sweep goes on");
+        }
+    }
+}
+
+async fn sweep(engine: &Engine) -> Result<(), store::Error> {
+    let mut purge = engine.options.retention.allows(engine.now());
+    let (mut instances, mut keys) = (0, 0);
+    while !engine.is_stopping() {
+        let purged = engine.store.purge(&purge).await?;
+        Metrics::add_many(&engine.metrics.instances_purged, purged.instances);
+        Metrics::add_many(&engine.metrics.keys_purged, purged.keys);
+        instances += purged.instances;
+        keys += purged.keys;
+        if purged.next.is_none() && purged.keys < PURGE_MAX as u64 {
+            break;
+        }
+        // Keys may go on when instances do not: the last mark then finds no instance again.
+        purge.after = purged.next.or(Some((Time(i64::MAX), uuid::Uuid::max())));
+        engine.clock.sleep_until(engine.now().after(PAUSE)).await;
+    }
+    if instances + keys > 0 {
+        tracing::info!(instances, keys, "deleted what ended long ago");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_never_forgotten_within_a_day() {
+        let short = Retention { keys: Some(Span::from_secs(1)), ..Retention::default() };
+        let now = Time(10 * KEYS_MIN.0);
+        assert_eq!(short.allows(now).keys_before, Time(9 * KEYS_MIN.0));
+    }
+
+    #[test]
+    fn nothing_goes_that_is_kept_for_ever() {
+        let kept = Retention { ended: None, faulted: None, keys: None, ..Retention::default() };
+        let purge = kept.allows(Time(0));
+        let never = Time(i64::MIN);
+        assert_eq!((purge.ended_before, purge.faulted_before, purge.keys_before), (never, never, never));
+    }
+}
