@@ -96,26 +96,29 @@ fn evaluate(call: &ScriptCall, written: &Rc<RefCell<Written>>) -> Result<(), Str
         BuiltinLoader::default().with_module("node:fs", STDIN_MODULE),
     );
     let context = Context::full(&runtime).map_err(broken)?;
+    let rejected = track_rejections(&runtime, &context).map_err(broken)?;
     let ended = context.with(|ctx| {
-        let rejected = track_rejections(&runtime, &ctx).map_err(broken)?;
         prepare(&ctx, call, written).map_err(broken)?;
         let module = Module::evaluate(ctx.clone(), "script", call.request.code.as_str());
         let ended = module.and_then(|promise| promise.finish::<()>());
         ended.catch(&ctx).map_err(|error| describe(&error))?;
         // What the script left for later is done too, unless it has ended itself.
         while written.borrow().exit.is_none() && ctx.execute_pending_job() {}
-        let throw: Function<'_> = rejected.get("throw").map_err(broken)?;
-        throw.call::<_, ()>(()).catch(&ctx).map_err(|error| describe(&error))
+        let throw = rejected.restore(&ctx).and_then(|rejected| rejected.get::<_, Function<'_>>("throw"));
+        throw.map_err(broken)?.call::<_, ()>(()).catch(&ctx).map_err(|error| describe(&error))
     });
-    // It holds a value of the runtime, which must not outlive it.
+    // It holds a value of the runtime, and must not outlive it.
     runtime.set_host_promise_rejection_tracker(None);
     ended
 }
 
 /// Keeps the rejections that nobody handles; `throw` of what is answered throws the first of them.
-fn track_rejections<'js>(runtime: &Runtime, ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
-    let rejected: Object<'js> = ctx.eval(REJECTED)?;
-    let note = Persistent::save(ctx, rejected.get::<_, Function<'js>>("note")?);
+fn track_rejections(runtime: &Runtime, context: &Context) -> rquickjs::Result<Persistent<Object<'static>>> {
+    let (rejected, note) = context.with(|ctx| {
+        let rejected: Object<'_> = ctx.eval(REJECTED)?;
+        let note: Function<'_> = rejected.get("note")?;
+        Ok::<_, rquickjs::Error>((Persistent::save(&ctx, rejected), Persistent::save(&ctx, note)))
+    })?;
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
         if let Ok(note) = note.clone().restore(&ctx) {
             // A script that breaks its own `Map` harms itself.
@@ -165,6 +168,10 @@ fn prepare(ctx: &Ctx<'_>, call: &ScriptCall, written: &Rc<RefCell<Written>>) -> 
 fn describe(error: &CaughtError<'_>) -> String {
     match error {
         CaughtError::Exception(exception) => of_exception(exception),
+        CaughtError::Value(value) if value.is_null() => {
+            // What is thrown when there is no memory left even for an error.
+            "the script threw null, or ran out of memory".to_owned()
+        }
         CaughtError::Value(value) => {
             let text = value.as_string().and_then(|text| text.to_string().ok());
             format!("the script threw {}", text.unwrap_or_else(|| format!("{value:?}")))
