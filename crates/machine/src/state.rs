@@ -319,9 +319,10 @@ impl WaitKind {
     }
 }
 
-/// Every status word an instance may be stored with.
-pub const STATUS_WORDS: [&str; 8] =
-    ["pending", "running", "waiting", "paused", "cancelling", "completed", "faulted", "cancelled"];
+/// Every status word of an instance that has not ended.
+pub const OPEN_WORDS: [&str; 5] = ["pending", "running", "waiting", "paused", "cancelling"];
+/// Every status word of one that has.
+pub const ENDED_WORDS: [&str; 3] = ["completed", "faulted", "cancelled"];
 
 impl State {
     /// An instance that has not begun.

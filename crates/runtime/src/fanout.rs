@@ -15,6 +15,7 @@ use machine::{
     command::Call,
     fault::Kind,
     id,
+    state::OPEN_WORDS,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use store::{
@@ -27,8 +28,6 @@ use uuid::Uuid;
 
 /// Children decided before others get a turn.
 const STRETCH: usize = 16;
-/// The statuses of an instance that has not ended.
-const OPEN: [&str; 4] = ["pending", "running", "waiting", "paused"];
 
 /// One result as a dataset holds it.
 pub(crate) fn result(index: u64, outcome: &Outcome) -> Data {
@@ -155,7 +154,7 @@ async fn open_children(
     after: Option<Uuid>,
 ) -> Result<Vec<InstanceView>, store::Error> {
     let filter = InstanceFilter {
-        statuses: OPEN.map(str::to_owned).to_vec(),
+        statuses: OPEN_WORDS.map(str::to_owned).to_vec(),
         parent: Some(parent),
         ..InstanceFilter::default()
     };

@@ -14,6 +14,7 @@ use crate::{
 };
 use machine::{
     Command, Decision, Program, TenantId, language,
+    state::OPEN_WORDS,
     version::{self, Fit, Mapping, Plan},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -27,9 +28,6 @@ pub(crate) const MOVED_MAX: usize = 1_000;
 /// Examples and distinct reasons kept of each sort.
 const EXAMPLES_MAX: usize = 10;
 const REASONS_MAX: usize = 100;
-
-/// Instances that may go on: also a faulted one, which may be run again.
-const LIVE: [&str; 5] = ["pending", "running", "waiting", "paused", "faulted"];
 
 /// The program and decision of a move; no decision if the instance is in that version already.
 pub(crate) async fn moved(
@@ -274,9 +272,10 @@ impl Handle {
     }
 }
 
+/// Instances that may go on: also a faulted one, which may be run again.
 fn live(namespace: &str, name: &str, version: Option<&str>) -> InstanceFilter {
     InstanceFilter {
-        statuses: LIVE.map(str::to_owned).to_vec(),
+        statuses: OPEN_WORDS.iter().chain([&"faulted"]).map(|word| (*word).to_owned()).collect(),
         namespace: Some(namespace.to_owned()),
         name: Some(name.to_owned()),
         version: version.map(str::to_owned),

@@ -164,6 +164,37 @@ async fn the_first_failure_stops_and_a_retry_does_the_rest() {
     assert!(times.len() == 40 && times[&0] == 1, "what had succeeded was not done again: {times:?}");
 }
 
+/// Item 0 is worked on; every other one is in the middle of a saga whose undoing takes an hour.
+const UNDOING: &str = "use: { functions: { keep: { set: { kept: true } }, hold: { wait: { hours: 1 } } } }
+do:
+- work: { if: '${ .n == 0 }', call: 'work:1.0.0@default', with: { n: '${ .n }' } }
+- saga:
+    if: '${ .n? > 0 }'
+    call: 'saga:1.0.0@default'
+    with: { steps: [ { name: a, do: keep, undo: hold }, { name: b, do: hold } ] }
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_for_children_that_are_still_undoing() {
+    let world = World::new();
+    let seen = Arc::new(Seen::default());
+    let node = world.build().worker(worker_of(&seen)).start().await;
+    node.deploy("m", &map("onError: fail")).await;
+    node.deploy("item", UNDOING).await;
+    seen.failing.lock().push(0);
+    let id = node.start("m", json!({ "items": numbers(2) })).await;
+    node.fault(id).await;
+    let undoing = || async { world.children(id).await.iter().any(|child| child.row.status == "cancelling") };
+    until(undoing).await;
+    seen.failing.lock().clear();
+    node.handle.order(&node.tenant, id, Order::Retry, "op").await.unwrap();
+    pass(secs(600)).await;
+    assert!(undoing().await);
+    assert_eq!(world.children(id).await.len(), 2, "no second child beside one that is not over");
+    pass(secs(3600)).await;
+    until(|| async { world.children(id).await.len() == 4 }).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn failures_are_collected_up_to_what_is_tolerated() {
     for (tolerated, faults) in [(2, false), (1, true)] {

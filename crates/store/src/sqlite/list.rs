@@ -9,7 +9,10 @@ use super::{
     semver,
 };
 use crate::{port::Result, rows::*, views::*};
-use machine::{TenantId, state::STATUS_WORDS};
+use machine::{
+    TenantId,
+    state::{ENDED_WORDS, OPEN_WORDS},
+};
 use rusqlite::{Row, ToSql, params, types::Value};
 use std::{cmp::Reverse, collections::BTreeSet};
 use uuid::Uuid;
@@ -57,7 +60,7 @@ impl Read<'_> {
         let all: Vec<String>;
         let statuses = match filter.parent.is_some() && filter.statuses.is_empty() {
             true => {
-                all = STATUS_WORDS.map(str::to_owned).to_vec();
+                all = OPEN_WORDS.iter().chain(&ENDED_WORDS).map(|word| (*word).to_owned()).collect();
                 &all
             }
             false => &filter.statuses,
