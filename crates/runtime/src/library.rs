@@ -9,11 +9,23 @@ use crate::{
     handle::{Answer, count},
 };
 use machine::language::{self, Compilation, Format, Library, Problem, Wanted};
+use std::time::Duration;
 
 /// How many documents one definition may refer to, directly or through others.
 const DOCUMENTS_MAX: usize = 32;
+/// How long fetching all of them may take.
+const FETCHING_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) async fn compile(engine: &Engine, source: &[u8], format: Format) -> Answer<Compilation> {
+    let compiled = tokio::time::timeout(FETCHING_MAX, fetch_and_compile(engine, source, format)).await;
+    compiled.unwrap_or_else(|_| {
+        let detail =
+            format!("what the definition refers to was not there within {} s", FETCHING_MAX.as_secs());
+        Err(Refusal::Invalid { code: "definition-invalid", detail, problems: vec![] })
+    })
+}
+
+async fn fetch_and_compile(engine: &Engine, source: &[u8], format: Format) -> Answer<Compilation> {
     let mut library = Library::default();
     loop {
         let compiled = language::compile_with(source, format, &library).map_err(invalid)?;

@@ -46,26 +46,23 @@ impl<'t> Lowering<'t, '_> {
         with: Option<At<'t>>,
         reference: &str,
     ) -> Kind {
-        let site = if is_worker(name) && !self.declared.contains_key(&("functions", name)) {
-            Site::With
-        } else {
-            Site::Body
-        };
-        if name == SAGA && !self.declared.contains_key(&("functions", name)) {
+        let is_declared = self.function(name, at).is_some();
+        if name == SAGA && !is_declared {
             return self.saga(with, reference);
         }
+        let site = if is_worker(name) && !is_declared { Site::With } else { Site::Body };
         let arguments = match with {
             Some(with) => self.template(with, site),
             None => Template::Literal(Data::object()),
         };
         let own = name.strip_suffix("@default").and_then(|name| name.split_once(':'));
         if let Some(function @ (CHILD | MAP)) = own
-            && !self.declared.contains_key(&("functions", name))
+            && !is_declared
         {
             self.check_children(function.0, at, with);
         }
         if let (Some(HUMAN_TASK), Some(with)) = (own, with)
-            && !self.declared.contains_key(&("functions", name))
+            && !is_declared
         {
             self.check_human_task(with);
         }
@@ -99,6 +96,11 @@ impl<'t> Lowering<'t, '_> {
         }
     }
 
+    /// What `use.functions` declares under the name. A function from elsewhere sees none of it.
+    fn function(&self, name: &'t str, at: At<'t>) -> Option<At<'t>> {
+        self.declared.get(&("functions", name)).copied().filter(|_| !at.is_elsewhere())
+    }
+
     /// Calls the function with these arguments.
     pub(super) fn call_function(
         &mut self,
@@ -107,9 +109,7 @@ impl<'t> Lowering<'t, '_> {
         arguments: Template,
         reference: &str,
     ) -> Kind {
-        if let Some(function) =
-            self.declared.get(&("functions", name)).copied().filter(|_| !at.is_elsewhere())
-        {
+        if let Some(function) = self.function(name, at) {
             return self.inline(name, at, function, arguments, reference);
         }
         let catalog = name.rsplit_once('@').map(|(_, catalog)| catalog);

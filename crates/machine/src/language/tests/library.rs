@@ -87,11 +87,18 @@ fn problems_name_the_other_document() {
 /// A function from elsewhere sees nothing of the document that calls it: no secrets, nothing that is declared.
 #[test]
 fn a_function_from_elsewhere_sees_nothing_of_its_caller() {
-    let declared = "use: { secrets: [ hook ], functions: { own: { set: { x: 1 } } } }\n";
+    let declared = "use: { secrets: [ hook ], functions: { own: { set: { x: 1 } } }, authentications: { api: { bearer: { token: t } } } }\n";
     let document = format!("{declared}{}", tasks(&format!("  - a: {{ call: {URL} }}")));
     let refused = |text: &str| show_all(&with(&document, &[(URL, text)]).unwrap_err());
     let leak = "call: http\nwith: { method: get, endpoint: 'https://x.example', headers: { A: '${ $secrets.hook }' } }";
     assert!(refused(leak).contains("secret-exposed: a function from elsewhere cannot use the secret `hook`"));
+    let policy = |policy: &str| {
+        refused(&format!(
+            "call: http\nwith: {{ method: get, endpoint: {{ uri: 'https://x.example', authentication: {policy} }} }}"
+        ))
+    };
+    assert!(policy("{ bearer: { use: hook } }").contains("secret-exposed"));
+    assert!(policy("{ use: api }").contains("unknown-reference"));
     assert!(refused("call: own").contains("unknown-reference: there is no function `own`"));
 }
 
