@@ -83,7 +83,7 @@ impl Done {
         let mut entries =
             vec![("input".to_owned(), self.input.clone()), ("output".to_owned(), self.output.clone())];
         if self.interrupted {
-            entries.push(("interrupted".to_owned(), Data::from_json(true.into())));
+            entries.push(("interrupted".to_owned(), Data::bool(true)));
         }
         Data::map(entries)
     }

@@ -78,6 +78,12 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// A call that carries no secret and asks for no version: to the engine itself, or to the sandbox.
+    pub(super) fn own_call(&self, token: u64, target: &str, key: String, step: &str, input: Data) -> Effect {
+        let (target, step, trace) = (target.to_owned(), step.to_owned(), self.state.trace.clone());
+        Effect::Call(Call { token, target, key, step, version: None, input, trace, secrets: vec![] })
+    }
+
     /// Gives out a token that others signal this instance with. The output is the token and its address.
     fn signal_token(&mut self, branch: u32, step: &Step) -> Result<(), Stop> {
         let Some(origin) = self.subject.origin.clone() else {

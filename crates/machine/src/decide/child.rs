@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     child::{self, Awaited, Close, NESTING_MAX, Outcome, Parent, START, StartCall, Until, Workflow},
-    command::{Call, Effect},
+    command::Effect,
     data::Data,
     fault::{Fault, Kind},
     id,
@@ -47,18 +47,7 @@ impl Turn<'_> {
         let tell = until == Until::Ended;
         let parent = Parent { instance: self.subject.instance, token, depth, tell, item: None };
         let input = child::to_data(&StartCall { workflow, input, parent, key });
-        let (target, step) = (START.to_owned(), step.reference.clone());
-        let trace = self.state.trace.clone();
-        self.effects.push(Effect::Call(Call {
-            token,
-            target,
-            key: call_key,
-            step,
-            version: None,
-            input,
-            trace,
-            secrets: vec![],
-        }));
+        self.effects.push(self.own_call(token, START, call_key, &step.reference, input));
         Ok(())
     }
 

@@ -12,11 +12,10 @@ use super::{
 };
 use crate::{
     child::*,
-    command::{Call, Effect},
+    command::Effect,
     data::Data,
     fault::{Fault, Kind},
     id,
-    ir::Step,
     state::{Body, Next, Wait, WaitKind},
 };
 use uuid::Uuid;
@@ -233,21 +232,7 @@ impl Turn<'_> {
         let Some(step) = self.top(branch).step.map(|step| self.program.step(step)) else { return };
         let key = self.effect_key(branch, step);
         let token = self.add_wait(branch, WaitKind::Call, None);
-        self.effects.push(self.engine_call(token, target, key, step, input));
-    }
-
-    fn engine_call(&self, token: u64, target: &str, key: String, step: &Step, input: Data) -> Effect {
-        let (target, step) = (target.to_owned(), step.reference.clone());
-        Effect::Call(Call {
-            token,
-            target,
-            key,
-            step,
-            version: None,
-            input,
-            trace: self.state.trace.clone(),
-            secrets: vec![],
-        })
+        self.effects.push(self.own_call(token, target, key, &step.reference, input));
     }
 
     /// Every item has ended. Few results come with the answer, many by reference only.
@@ -276,18 +261,7 @@ impl Turn<'_> {
         let token = self.state.next_sequence();
         let key = id::derive(self.subject.instance, token).simple().to_string();
         let input = to_data(&CloseItemsCall { token: wait.token });
-        let trace = self.state.trace.clone();
-        let (target, step) = (CLOSE_ITEMS.to_owned(), String::new());
-        self.effects.push(Effect::Call(Call {
-            token,
-            target,
-            key,
-            step,
-            version: None,
-            input,
-            trace,
-            secrets: vec![],
-        }));
+        self.effects.push(self.own_call(token, CLOSE_ITEMS, key, "", input));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Turn, eval::Stop, eval::affordable};
 use crate::{
-    command::{Call, Effect, SCRIPT, ScriptRequest},
+    command::{SCRIPT, ScriptRequest},
     data::Data,
     ir::{Script, Step},
     state::WaitKind,
@@ -40,18 +40,7 @@ impl Turn<'_> {
             true => self.add_wait(branch, WaitKind::Call, None),
             false => self.state.next_sequence(),
         };
-        let (step, trace) = (step.reference.clone(), self.state.trace.clone());
-        let target = SCRIPT.to_owned();
-        self.effects.push(Effect::Call(Call {
-            token,
-            target,
-            key,
-            step,
-            version: None,
-            input: payload,
-            trace,
-            secrets: Vec::new(),
-        }));
+        self.effects.push(self.own_call(token, SCRIPT, key, &step.reference, payload));
         if script.awaited { Ok(()) } else { self.done(branch, input.clone(), None) }
     }
 }
