@@ -2,7 +2,7 @@
 
 use crate::{auth::Keys, metrics::HttpMetrics, options::Options, problem::Problem, stream::Feed};
 use runtime::Handle;
-use std::{future::Future, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc};
 use store::Store;
 use tokio::sync::watch;
 
@@ -54,6 +54,8 @@ where
     T: Send + 'static,
     W: Future<Output = Result<T, Problem>> + Send + 'static,
 {
+    // Boxed, so that tasks are built once and not once for each handler.
+    let work: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(work);
     match tokio::spawn(work).await {
         Ok(answer) => answer,
         Err(error) => Err(Problem::internal(error)),

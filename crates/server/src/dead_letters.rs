@@ -4,7 +4,7 @@ use crate::{
     app::{App, detached},
     auth::Caller,
     body::Nothing,
-    page::{self, Cursors, Page},
+    page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
     wire::{self, Status, Stored},
@@ -55,6 +55,7 @@ const REASONS: &[&str] =
 #[utoipa::path(
     get, path = "/api/v1/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(
+        ("id" = Option<String>, Query, description = "the beginning of an id: `dl_0192`"),
         ("reason" = Option<String>, Query), ("source" = Option<String>, Query),
         ("worker" = Option<String>, Query, description = "only calls to this worker, or `http`"),
         ("instance" = Option<String>, Query, description = "only those of this instance"),
@@ -68,7 +69,8 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let parameters = Parameters::read(&uri, &["reason", "source", "worker", "instance", "limit", "cursor"])?;
+    let parameters =
+        Parameters::read(&uri, &["id", "reason", "source", "worker", "instance", "limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "dead-letters");
     let filter = DeadLetterFilter {
@@ -77,8 +79,11 @@ pub(crate) async fn list(
         instance: parameters.id("instance", Kind::Instance)?,
         worker: parameters.owned("worker"),
     };
-    let page = store::views::Page { after: cursors.read_id(&parameters)?, limit: page::rows_for(limit) };
+    let beginning = Beginning::read(&parameters, Kind::DeadLetter)?;
+    let after = beginning.after(cursors.read_id(&parameters)?);
+    let page = store::views::Page { after, limit: page::rows_for(limit) };
     let mut rows = app.store().dead_letters(&caller.tenant, &filter, &page).await?;
+    rows.retain(|letter| !beginning.is_past(letter.id));
     let more = page::cut(&mut rows, limit);
     let next = rows.last().filter(|_| more).map(|row| cursors.write(row.id.as_bytes()));
     Ok(Json(Page { items: rows.iter().map(letter_of).collect(), next }))

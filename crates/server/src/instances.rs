@@ -3,7 +3,7 @@
 use crate::{
     app::App,
     auth::Caller,
-    page::{self, Cursors, Page},
+    page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
     starts::is_part_name,
@@ -132,13 +132,26 @@ const STATUSES: &[&str] = &[
     "cancelled",
     "suspended",
 ];
-const FILTERS: &[&str] =
-    &["status", "namespace", "name", "version", "key", "parts", "parent", "from", "to", "limit", "cursor"];
+const FILTERS: &[&str] = &[
+    "id",
+    "status",
+    "namespace",
+    "name",
+    "version",
+    "key",
+    "parts",
+    "parent",
+    "from",
+    "to",
+    "limit",
+    "cursor",
+];
 
 /// Lists instances, newest first.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", operation_id = "list_instances",
     params(
+        ("id" = Option<String>, Query, description = "the beginning of an id: `ins_0192`"),
         ("status" = Option<String>, Query,
             description = "comma-separated status words; `suspended` means waiting on a timer"),
         ("namespace" = Option<String>, Query), ("name" = Option<String>, Query),
@@ -162,7 +175,8 @@ pub(crate) async fn list(
     let parameters = Parameters::read(&uri, FILTERS)?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "instances");
-    let after = cursors.read_id(&parameters)?;
+    let beginning = Beginning::read(&parameters, Kind::Instance)?;
+    let after = beginning.after(cursors.read_id(&parameters)?);
     let statuses = parameters.words("status", STATUSES)?;
     let mut filter = InstanceFilter {
         statuses: statuses.clone(),
@@ -183,7 +197,7 @@ pub(crate) async fn list(
         filter.statuses.push("waiting".to_owned());
     }
     let keep = |view: &InstanceView| !suspended_only || view.row.status != "waiting" || is_suspended(view);
-    let (views, next) = scan(&app, &caller, &filter, after, limit, keep).await?;
+    let (views, next) = scan(&app, &caller, &filter, (after, beginning), limit, keep).await?;
     let next = next.map(|id| cursors.write(id.as_bytes()));
     Ok(Json(Page { items: views.into_iter().map(|view| instance_of(&view)).collect(), next }))
 }
@@ -209,7 +223,7 @@ async fn scan(
     app: &App,
     caller: &Caller,
     filter: &InstanceFilter,
-    mut after: Option<uuid::Uuid>,
+    (mut after, beginning): (Option<uuid::Uuid>, Beginning),
     limit: usize,
     keep: impl Fn(&InstanceView) -> bool,
 ) -> Result<Scanned, Problem> {
@@ -219,6 +233,9 @@ async fn scan(
         let rows = app.store().instances(&caller.tenant, filter, &page).await?;
         let is_last = rows.len() < page.limit;
         for row in rows {
+            if beginning.is_past(row.row.id) {
+                return Ok((kept, None));
+            }
             if kept.len() == limit {
                 return Ok((kept, after));
             }

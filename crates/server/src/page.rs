@@ -3,7 +3,13 @@
 //! A cursor is opaque to clients. It is bound to the tenant and the list it came from, so that using it elsewhere is
 //! refused rather than answered with a page from the wrong place.
 
-use crate::{auth::Caller, code, problem::Problem, query::Parameters};
+use crate::{
+    auth::Caller,
+    code,
+    problem::Problem,
+    query::{self, Parameters},
+};
+use machine::id::Kind;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use store::views::PAGE_MAX;
@@ -44,6 +50,42 @@ pub(crate) fn cut<T>(rows: &mut Vec<T>, limit: usize) -> bool {
     let more = rows.len() > limit || (limit == PAGE_MAX && rows.len() == limit);
     rows.truncate(limit);
     more
+}
+
+/// The parameter `id`: the beginning of an id, as people type it. Lists run by id, so that what begins alike lies together.
+pub(crate) struct Beginning {
+    lowest: u128,
+    highest: u128,
+}
+
+impl Beginning {
+    /// Everything, if the parameter is not given.
+    pub(crate) fn read(parameters: &Parameters, kind: Kind) -> Result<Beginning, Problem> {
+        const DIGITS: usize = 32;
+        let Some(text) = parameters.text("id") else {
+            return Ok(Beginning { lowest: 0, highest: u128::MAX });
+        };
+        let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('_')).unwrap_or(text);
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_hex && digits.len() <= DIGITS);
+        let Some(number) = number else {
+            let wanted = format!("this must be an id or how it begins, such as {}_0192", kind.prefix());
+            return Err(query::invalid("id", wanted));
+        };
+        let open = 4 * (DIGITS - digits.len()) as u32;
+        let lowest = number << open;
+        Ok(Beginning { lowest, highest: lowest | ((1 << open) - 1) })
+    }
+
+    /// Where the list begins: after the cursor, else before the newest id that begins so.
+    pub(crate) fn after(&self, cursor: Option<Uuid>) -> Option<Uuid> {
+        cursor.or_else(|| self.highest.checked_add(1).map(Uuid::from_u128))
+    }
+
+    /// True once the list has gone past what begins so.
+    pub(crate) fn is_past(&self, id: Uuid) -> bool {
+        id.as_u128() < self.lowest
+    }
 }
 
 /// Makes and reads the cursors of one list.

@@ -7,7 +7,7 @@ use crate::{
     auth::Caller,
     body::{self, Nothing},
     etag,
-    page::{self, Cursors, Page},
+    page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
     wire::{self, Stored},
@@ -99,6 +99,7 @@ const STATUSES: &[&str] = &["open", "claimed", "completed", "cancelled"];
 #[utoipa::path(
     get, path = "/api/v1/tasks", tag = "tasks", operation_id = "list_tasks",
     params(
+        ("id" = Option<String>, Query, description = "the beginning of an id: `tsk_0192`"),
         ("status" = Option<String>, Query, description = "comma-separated: open, claimed, completed, cancelled"),
         ("assignee" = Option<String>, Query),
         ("group" = Option<String>, Query, description = "comma-separated candidate groups; any of them"),
@@ -113,7 +114,7 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<Task>>, Problem> {
-    let known = ["status", "assignee", "group", "instance", "limit", "cursor"];
+    let known = ["id", "status", "assignee", "group", "instance", "limit", "cursor"];
     let parameters = Parameters::read(&uri, &known)?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "tasks");
@@ -123,8 +124,11 @@ pub(crate) async fn list(
         groups: parameters.list("group"),
         instance: parameters.id("instance", Kind::Instance)?,
     };
-    let page = store::views::Page { after: cursors.read_id(&parameters)?, limit: page::rows_for(limit) };
+    let beginning = Beginning::read(&parameters, Kind::Task)?;
+    let after = beginning.after(cursors.read_id(&parameters)?);
+    let page = store::views::Page { after, limit: page::rows_for(limit) };
     let mut rows = app.store().tasks(&caller.tenant, &filter, &page).await?;
+    rows.retain(|task| !beginning.is_past(task.id));
     let more = page::cut(&mut rows, limit);
     let next = rows.last().filter(|_| more).map(|row| cursors.write(row.id.as_bytes()));
     Ok(Json(Page { items: rows.into_iter().map(task_of).collect(), next }))

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// What a line of the log looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -18,12 +18,14 @@ pub(crate) enum Format {
 pub(crate) fn start(level: &str, format: Format) -> Result<(), Failure> {
     let wanted = std::env::var("WINDLASS_LOG").ok().filter(|text| !text.is_empty());
     let text = wanted.as_deref().unwrap_or(level);
-    let filter = EnvFilter::try_new(text)
+    let filter: Targets = text
+        .parse()
         .map_err(|error| Failure::usage(format!("WINDLASS_LOG={text:?} is no log filter: {error}")))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::registry().with(filter);
     let begun = match format {
-        Format::Text => builder.with_target(false).with_ansi(is_colorful()).try_init(),
-        Format::Json => builder.json().flatten_event(true).try_init(),
+        Format::Text => log.with(lines.with_target(false).with_ansi(is_colorful())).try_init(),
+        Format::Json => log.with(lines.json().flatten_event(true)).try_init(),
     };
     begun.map_err(|error| Failure::failed(format!("no log: {error}")))
 }

@@ -4,10 +4,11 @@
 
 use crate::{
     client::{Answer, Ask, Client},
-    failure::Failure,
+    failure::{Exit, Failure},
     out::{Format, Out},
     view::{self, Column, Page},
 };
+use machine::id::Kind;
 use std::{io::Read, time::Duration};
 
 pub(crate) mod api;
@@ -99,6 +100,34 @@ pub(crate) async fn list(
         }
         Format::Table => view::items(out, &collected, columns),
         Format::Jsonl | Format::Id => Ok(()),
+    }
+}
+
+/// The whole id of what a person typed the beginning of. What cannot be a beginning is the server's to judge.
+pub(crate) async fn whole_id(
+    context: &Context,
+    list: &str,
+    kind: Kind,
+    typed: &str,
+) -> Result<String, Failure> {
+    let mark = kind.prefix();
+    let digits = typed.strip_prefix(mark).and_then(|rest| rest.strip_prefix('_')).unwrap_or(typed);
+    if digits.is_empty() || digits.len() >= 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(typed.to_owned());
+    }
+    let answer = context.client.ask(Ask::get(list).query("id", typed).query("limit", "4")).await?;
+    let Page { items, .. } = Page::read(&answer.body)?;
+    let ids: Vec<String> = items
+        .iter()
+        .map(|item| Ok(view::id_of(&view::value(item.get().as_bytes())?)))
+        .collect::<Result<_, Failure>>()?;
+    match ids.as_slice() {
+        [] => Err(Failure::new(Exit::NotFound, format!("no id here begins with {mark}_{digits}"))),
+        [id] => Ok(id.clone()),
+        several => {
+            Err(Failure::usage(format!("several ids begin with {mark}_{digits}: {}", several.join(", ")))
+                .hint("type more of it"))
+        }
     }
 }
 

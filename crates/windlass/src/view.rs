@@ -28,6 +28,8 @@ enum Kind {
     Plain,
     State,
     Time,
+    Counts,
+    Span,
 }
 
 /// A column with a member as text.
@@ -43,6 +45,16 @@ pub(crate) const fn state(title: &'static str, path: &'static str) -> Column {
 /// A point in time; relative on a terminal.
 pub(crate) const fn time(title: &'static str, path: &'static str) -> Column {
     Column { title, path, kind: Kind::Time }
+}
+
+/// An object of numbers; as words on a terminal, and nothing if there are none.
+pub(crate) const fn counts(title: &'static str, path: &'static str) -> Column {
+    Column { title, path, kind: Kind::Counts }
+}
+
+/// A length in milliseconds; in words on a terminal.
+pub(crate) const fn length(title: &'static str, path: &'static str) -> Column {
+    Column { title, path, kind: Kind::Span }
 }
 
 /// A page of a list, with its items as they came.
@@ -198,9 +210,20 @@ fn text(out: &Out, column: &Column, row: &Value) -> String {
     let text = member(column.path, row);
     match column.kind {
         Kind::State if out.tty && !text.is_empty() => format!("{} {text}", symbol(&text)),
+        Kind::Counts if out.tty => counted(&text),
+        Kind::Span if out.tty => match text.parse::<u64>() {
+            Ok(millis) => span(millis / 1000),
+            Err(_) => text,
+        },
         Kind::Time if out.tty => relative(&text, SystemClock.now()),
         _ => text,
     }
+}
+
+/// `{"completed": 3, "running": 1}` as "3 completed, 1 running".
+fn counted(text: &str) -> String {
+    let counts: serde_json::Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    counts.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The text of a member; several paths in one are joined as written.

@@ -4,7 +4,7 @@ use super::{Context, change};
 use crate::{
     client::Ask,
     failure::Failure,
-    view::{self, Column, plain},
+    view::{self, Column, length, plain},
 };
 use clap::Subcommand;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) enum Clock {
 }
 
 const FIELDS: &[Column] =
-    &[plain("now", "now"), plain("ahead ms", "ahead_ms"), plain("can be moved", "enabled")];
+    &[plain("now", "now"), length("ahead", "ahead_ms"), plain("can be moved", "enabled")];
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     let Verb::Clock(verb) = verb;

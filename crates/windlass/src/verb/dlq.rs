@@ -8,6 +8,7 @@ use crate::{
     view::{self, Column, plain, time},
 };
 use clap::Subcommand;
+use machine::id::Kind;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -92,6 +93,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             list(context, &page, COLUMNS, ask).await
         }
         Verb::Show { id } => {
+            let id = whole(context, &id).await?;
             let answer = context.client.ask(Ask::get(format!("/dead-letters/{}", segment(&id)))).await?;
             view::object(&context.out, &answer.body, FIELDS)?;
             context.out.hint(&format!("once the cause is gone: windlass dlq replay {id}"));
@@ -102,9 +104,14 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     }
 }
 
+async fn whole(context: &Context, id: &str) -> Result<String, Failure> {
+    super::whole_id(context, "/dead-letters", Kind::DeadLetter, id).await
+}
+
 async fn act(context: &Context, ids: &[String], verb: &str) -> Result<(), Failure> {
     let bar = super::def::progress(ids.len() as u64, "dead letters");
     for id in ids {
+        let id = &whole(context, id).await?;
         let ask = Ask::post(format!("/dead-letters/{}/{verb}", segment(id)));
         let answer = context.client.ask(ask).await?;
         bar.suspend(|| match context.out.format {

@@ -5,9 +5,10 @@ use crate::{
     client::{Ask, segment},
     failure::{Exit, Failure},
     out::Format,
-    view::{self, Column, plain, state, time},
+    view::{self, Column, counts, plain, state, time},
 };
 use clap::Subcommand;
+use machine::id::Kind;
 use runtime::clock::{Clock, SystemClock};
 use std::time::Duration;
 
@@ -152,10 +153,30 @@ pub(crate) enum Verb {
     },
 }
 
+impl Verb {
+    /// The instance it is about, as typed.
+    fn id(&mut self) -> Option<&mut String> {
+        match self {
+            Verb::Show { id }
+            | Verb::Watch { id }
+            | Verb::Signal { id, .. }
+            | Verb::Cancel { id }
+            | Verb::Pause { id }
+            | Verb::Resume { id }
+            | Verb::Retry { id }
+            | Verb::Result { id, .. }
+            | Verb::Compensation { id }
+            | Verb::History { id, .. } => Some(id),
+            Verb::Migrate(args) => args.id.as_mut(),
+            Verb::Start(_) | Verb::List { .. } | Verb::SignalByToken { .. } => None,
+        }
+    }
+}
+
 const COLUMNS: &[Column] = &[
     plain("id", "id"),
-    plain("definition", "definition.namespace/definition.name@definition.version"),
     state("status", "status"),
+    plain("definition", "definition.namespace/definition.name@definition.version"),
     plain("waits for", "waiting.kind"),
     plain("key", "key"),
     time("started", "created_at"),
@@ -172,7 +193,7 @@ const FIELDS: &[Column] = &[
     plain("key", "key"),
     plain("parts", "parts"),
     plain("parent", "parent.id"),
-    plain("children", "children"),
+    counts("children", "children"),
     plain("version", "version"),
     time("started", "created_at"),
     time("changed", "updated_at"),
@@ -202,6 +223,10 @@ const UNDOS: &[Column] = &[
 ];
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
+    let mut verb = verb;
+    if let Some(id) = verb.id() {
+        *id = super::whole_id(context, "/instances", Kind::Instance, id).await?;
+    }
     match verb {
         Verb::Start(args) => start::run(args, context).await,
         Verb::List { status, definition, business_key, parent, page } => {

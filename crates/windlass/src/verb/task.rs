@@ -7,6 +7,7 @@ use crate::{
     view::{self, Column, plain, state, time},
 };
 use clap::Subcommand;
+use machine::id::Kind;
 use serde_json::json;
 
 #[derive(Subcommand)]
@@ -94,6 +95,20 @@ impl Seen {
     }
 }
 
+impl Verb {
+    /// The task it is about, as typed.
+    fn id(&mut self) -> Option<&mut String> {
+        match self {
+            Verb::Show { id }
+            | Verb::Claim { id, .. }
+            | Verb::Release { id, .. }
+            | Verb::Assign { id, .. }
+            | Verb::Complete { id, .. } => Some(id),
+            Verb::List { .. } => None,
+        }
+    }
+}
+
 const COLUMNS: &[Column] = &[
     plain("id", "id"),
     state("status", "status"),
@@ -125,6 +140,10 @@ const FIELDS: &[Column] = &[
 const CHANGED: &[Column] = &[plain("id", "id"), state("status", "status"), plain("assignee", "assignee")];
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
+    let mut verb = verb;
+    if let Some(id) = verb.id() {
+        *id = super::whole_id(context, "/tasks", Kind::Task, id).await?;
+    }
     match verb {
         Verb::List { status, assignee, group, instance, page } => {
             let status = (status != "all").then_some(status);

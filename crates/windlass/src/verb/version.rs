@@ -50,7 +50,7 @@ pub(crate) struct PreflightArgs {
 pub(crate) struct MigrateArgs {
     /// One instance; without it all that --definition names
     #[arg(value_name = "ID", required_unless_present = "definition")]
-    id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The version to go on in
     #[arg(long, value_name = "VERSION")]
     to: String,

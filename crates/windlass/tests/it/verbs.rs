@@ -192,3 +192,29 @@ async fn a_reader_that_goes_away_ends_the_command_quietly() {
     let said = said(command).await;
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
 }
+
+#[tokio::test]
+async fn the_beginning_of_an_id_will_do() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let ids = engine.cli(&["instance", "list", "-o", "id"]).await.ok();
+    let id = ids.lines().next().unwrap();
+    let begun = &id[..id.len() - 1];
+    assert_eq!(engine.cli(&["instance", "show", begun, "-o", "id"]).await.ok().trim(), id);
+    assert_eq!(
+        engine.cli(&["instance", "pause", &begun[4..]]).await.code,
+        Some(0),
+        "the mark may be left out"
+    );
+    let several = engine.cli(&["instance", "show", "ins_0"]).await;
+    assert_eq!(several.code, Some(2));
+    assert!(several.stderr.contains("several ids begin with ins_0: ins_"), "{}", several.stderr);
+    let none = engine.cli(&["instance", "show", "ins_ffff"]).await;
+    assert_eq!(none.code, Some(3));
+    assert!(none.stderr.contains("no id here begins with ins_ffff"), "{}", none.stderr);
+    let task = engine.until("/tasks", |tasks| !tasks["items"].as_array().unwrap().is_empty()).await;
+    let task = task["items"][0]["id"].as_str().unwrap();
+    assert_eq!(engine.cli(&["task", "show", &task[..20], "-o", "id"]).await.ok().trim(), task);
+    let refused = engine.request("GET", "/instances?id=ins_").send().await.unwrap();
+    assert_eq!(refused.status(), 400);
+}
