@@ -124,8 +124,10 @@ impl Look<'_> {
     fn eval(&mut self, id: ExprId, dot: &Data) -> Result<Data, Stop> {
         let compiled = &self.program.exprs[id as usize];
         let args = Args::default();
-        if compiled.bounded {
-            return compiled.eval(dot, &args).map_err(|_| Stop::Fault);
+        if compiled.bounded
+            && let Some(result) = compiled.eval(dot, &args)
+        {
+            return result.map_err(|_| Stop::Fault);
         }
         let position = self.asked;
         self.asked += 1;

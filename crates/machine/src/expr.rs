@@ -1,8 +1,8 @@
 //! Expressions: jq, compiled once per definition version.
 //!
 //! [`Compiled::new`] parses, checks every name and compiles; the check also decides whether the expression is
-//! *bounded*. Bounded expressions are evaluated in process by [`Compiled::eval`]; all others are handed out as an
-//! [`Evaluation`] for a killable sandbox process, which calls [`Evaluation::run`].
+//! *bounded*. Bounded expressions are evaluated in process by [`Compiled::eval`]; all others, and those that turn out
+//! to take milliseconds, are handed out as an [`Evaluation`] for a killable sandbox process, which calls [`Evaluation::run`].
 //!
 //! Both ways are metered (`meter.rs`): time and memory of an evaluation have a limit that does not depend on a
 //! clock, so the same expression with the same data always ends the same way. Expressions see their input and
@@ -84,8 +84,9 @@ const _: () = {
     is_shared::<Compiled>()
 };
 
-/// What an evaluation may spend in process: 15 to 120 ms of work (measured, optimised) and some 10 MB at worst.
-const FUEL_IN_PROCESS: u64 = 1_000_000;
+/// What an evaluation may spend in process: 1 to 8 ms of work (measured, optimised). What needs more is evaluated
+/// outside, where it holds up nobody.
+const FUEL_IN_PROCESS: u64 = 60_000;
 /// What it may spend in a sandbox process.
 const FUEL_IN_SANDBOX: u64 = 5_000_000;
 /// Stack an evaluation may need per level of its expression, and at least.
@@ -112,33 +113,35 @@ impl Compiled {
         self.parts.globals.is_empty()
     }
 
-    /// Evaluates in process: no output is null, one is itself, several are an array.
-    pub fn eval(&self, input: &Data, args: &Args) -> Result<Data, Fault> {
+    /// Evaluates in process: no output is null, one is itself, several are an array. `None` if that takes too long
+    /// here: it must be done outside. Whether it does is always the same for the same data.
+    pub fn eval(&self, input: &Data, args: &Args) -> Option<Result<Data, Fault>> {
         self.eval_spending(input, args, &mut u64::MAX.clone())
     }
 
     /// The same, taking what it cost from `budget`; it may go below zero once, which counts as zero.
-    pub fn eval_spending(&self, input: &Data, args: &Args, budget: &mut u64) -> Result<Data, Fault> {
+    pub fn eval_spending(&self, input: &Data, args: &Args, budget: &mut u64) -> Option<Result<Data, Fault>> {
         if let Some(shortcut) = &self.parts.shortcut
             && let Some(result) = shortcut.eval(input, |i| args.get(i))
         {
-            return Ok(result);
+            return Some(Ok(result));
         }
-        let result = self.interpret(input, args, FUEL_IN_PROCESS);
+        let (result, stopped) = self.interpret(input, args, FUEL_IN_PROCESS);
         *budget = budget.saturating_sub(meter::spent(FUEL_IN_PROCESS));
-        result
+        (stopped != Some(meter::Stop::Work)).then_some(result)
     }
 
-    fn interpret(&self, input: &Data, args: &Args, fuel: u64) -> Result<Data, Fault> {
+    fn interpret(&self, input: &Data, args: &Args, fuel: u64) -> (Result<Data, Fault>, Option<meter::Stop>) {
         let stack = STACK_MIN + self.parts.depth * STACK_PER_LEVEL;
         let run = || stacker::maybe_grow(stack, 2 * stack, || self.outputs(input, args));
         // The engine has a few arithmetic corners that panic; they must cost one evaluation, not the thread.
         let (outputs, stopped) = meter::with_fuel(fuel, || catch_unwind(AssertUnwindSafe(run)));
-        match (stopped, outputs) {
+        let result = match (stopped, outputs) {
             (Some(reason), _) => Err(fault(reason.message())),
-            (None, Ok(outputs)) => output::finish(outputs?),
+            (None, Ok(outputs)) => outputs.and_then(output::finish),
             (None, Err(_)) => Err(fault("the expression engine cannot compute this")),
-        }
+        };
+        (result, stopped)
     }
 
     fn outputs(&self, input: &Data, args: &Args) -> Result<Vec<Val>, Fault> {
@@ -176,7 +179,7 @@ impl Evaluation {
     pub fn run(&self) -> Result<Data, Fault> {
         let compiled =
             Compiled::new(&self.source, &self.local_names).map_err(|error| fault(&error.message))?;
-        compiled.interpret(&self.input, &self.args, FUEL_IN_SANDBOX)
+        compiled.interpret(&self.input, &self.args, FUEL_IN_SANDBOX).0
     }
 }
 

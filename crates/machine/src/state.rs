@@ -422,8 +422,8 @@ pub const STEPS_PER_TURN_MAX: u32 = 1000;
 /// for anything would fill the store.
 pub const YIELDS_MAX: u32 = 1000;
 
-/// What the expressions of one decision may spend before it yields; about a third of a second at worst.
-pub const FUEL_PER_TURN: u64 = 3_000_000;
+/// What the expressions of one decision may spend before it yields; some 80 ms at worst.
+pub const FUEL_PER_TURN: u64 = 600_000;
 
 /// The engine's own cap on retries where the definition gives none.
 pub const RETRIES_MAX: u32 = 100;

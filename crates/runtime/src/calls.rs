@@ -132,7 +132,7 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
         _ => {}
     }
     if row.target == SCRIPT {
-        return scripts::attempt(engine, row, call).await;
+        return scripts::attempt(engine, tenant, row, call).await;
     }
     match engine.calls.worker(&row.target, call.version.as_deref()) {
         Ok(worker) => run_worker(engine, worker, tenant, row, call).await,

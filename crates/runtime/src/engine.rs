@@ -7,6 +7,7 @@ use crate::{
     definitions::Definitions,
     egress::Egress,
     finder::Wake,
+    heavy::Heavy,
     held::Held,
     hub::Hub,
     lanes::CallQueue,
@@ -27,10 +28,15 @@ use uuid::Uuid;
 /// Evaluates expressions that may not run in this process.
 #[async_trait]
 pub trait Evaluate: Send + Sync + 'static {
-    async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault>;
+    /// The outer error says that the tenant has too many waiting already; trying again later will work.
+    async fn evaluate(
+        &self,
+        tenant: &TenantId,
+        evaluation: Evaluation,
+    ) -> Result<Result<Data, Fault>, NotRun>;
 
     /// Runs a script; the outer error says that it never began.
-    async fn script(&self, _: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+    async fn script(&self, _: &TenantId, _: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
         Err(NotRun("this node has no sandbox".to_owned()))
     }
 }
@@ -40,8 +46,9 @@ pub struct NoSandbox;
 
 #[async_trait]
 impl Evaluate for NoSandbox {
-    async fn evaluate(&self, _: Evaluation) -> Result<Data, Fault> {
-        Err(Fault::new(Kind::Expression, "this expression needs the sandbox, which this node does not have"))
+    async fn evaluate(&self, _: &TenantId, _: Evaluation) -> Result<Result<Data, Fault>, NotRun> {
+        let why = "this expression needs the sandbox, which this node does not have";
+        Ok(Err(Fault::new(Kind::Expression, why)))
     }
 }
 
@@ -70,6 +77,7 @@ pub(crate) struct Engine {
     /// False while no event is known to be kept for listen steps to come.
     pub(crate) keeps_events: AtomicBool,
     pub(crate) metrics: Metrics,
+    pub(crate) heavy: Heavy,
 }
 
 impl Engine {

@@ -129,7 +129,7 @@ async fn starts(
             Ok(_) | Err(Refusal::NotFound(_)) => continue,
             Err(refusal) => return Err(refusal),
         };
-        if !wants(engine, &program, event).await {
+        if !wants(engine, tenant, &program, event).await {
             continue;
         }
         let instance = id::started_by(derived(schedule.id, row), now);
@@ -160,7 +160,7 @@ fn derived(schedule: Uuid, row: &EventRow) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-async fn wants(engine: &Engine, program: &Program, event: &Data) -> bool {
+async fn wants(engine: &Engine, tenant: &TenantId, program: &Program, event: &Data) -> bool {
     let Some(When::On(strategy)) = program.ir.schedule.as_ref().map(|schedule| &schedule.when) else {
         return false;
     };
@@ -168,7 +168,10 @@ async fn wants(engine: &Engine, program: &Program, event: &Data) -> bool {
     loop {
         match event::wanted(program, &strategy.filters, event, &answers) {
             Ok(wanted) => return wanted,
-            Err(evaluation) => answers.push(engine.evaluator.evaluate(*evaluation).await),
+            Err(evaluation) => match turn::evaluated(engine, tenant, *evaluation).await {
+                Some(answer) => answers.push(answer),
+                None => return false,
+            },
         }
     }
 }

@@ -465,9 +465,9 @@ impl Handle {
         self.engine.hub.subscribe()
     }
 
-    /// False once the node is stopping, was taken over, or cannot trust its store.
+    /// False once the node is stopping or was taken over, and while its store takes no rows.
     pub fn is_ready(&self) -> bool {
-        !self.engine.is_stopping()
+        !self.engine.is_stopping() && !self.engine.committer.is_refused()
     }
 
     /// Counters since start, for `/metrics`.

@@ -9,6 +9,7 @@ use crate::{
     egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
+    heavy::Heavy,
     held::Held,
     hub::Hub,
     lanes::CallQueue,
@@ -116,6 +117,7 @@ impl Node {
             hub: Hub::new(),
             keeps_events: AtomicBool::new(store.keeps_events().await?),
             metrics: Metrics::default(),
+            heavy: Heavy::new(),
             store,
             clock,
             clocks: Clocks::default(),
@@ -180,7 +182,8 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
             () = engine.clock.sleep_until(until) => {}
         }
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            Ok(()) => {}
+            // Where nobody asks for anything, the lease is what finds out that there is room again.
+            Ok(()) => engine.committer.try_again(),
             Err(error) => {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "lease not renewed");

@@ -3,7 +3,7 @@
 //! [`Sandbox`] keeps a few evaluator processes: this binary started again with a hidden argument, which calls
 //! [`evaluator_main`]. An evaluation that runs too long, takes too much memory or overflows its stack costs that
 //! process and is an `expression` fault of its step; the next evaluation starts a new process. Evaluations beyond
-//! the number of processes wait, up to [`Options::wait`].
+//! the number of processes wait, and tenants are let in one after the other.
 //!
 //! The meter of `machine::expr` stops most expressions first and always at the same point; the deadline is for
 //! what it does not see, and for a machine under load.
@@ -16,13 +16,13 @@ mod wire;
 pub use evaluator::evaluator_main;
 pub use wire::ScriptCall;
 
-use crate::engine::Evaluate;
+use crate::{engine::Evaluate, fair::Fair};
 use async_trait::async_trait;
-use machine::{Data, Fault, expr::Evaluation, fault::Kind};
+use machine::{Data, Fault, TenantId, expr::Evaluation, fault::Kind};
 use parking_lot::Mutex;
 use process::{Failure, Process};
 use std::{path::PathBuf, time::Duration};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 use wire::Request;
 
 /// How evaluator processes are started and limited.
@@ -37,9 +37,8 @@ pub struct Options {
     pub deadline: Duration,
     /// Of one script; the step's own timeout may be shorter.
     pub script_deadline: Duration,
-    /// How long an evaluation waits for a process before it fails as busy: with two processes and evaluations at
-    /// their deadline, 60 can be ahead of it.
-    pub wait: Duration,
+    /// How many evaluations of one tenant may wait for a process; more are put off.
+    pub waiting_max: usize,
     /// What an evaluation may take beyond the memory of an idle evaluator.
     pub memory_max_bytes: u64,
     /// Length of an answer. Results are at most 1 MiB, but JSON text can be six times as long.
@@ -55,9 +54,9 @@ impl Options {
             program,
             args,
             processes_max: 2,
-            deadline: Duration::from_secs(1),
+            deadline: Duration::from_secs(3),
             script_deadline: Duration::from_secs(10),
-            wait: Duration::from_secs(30),
+            waiting_max: 256,
             memory_max_bytes: 256 * 1024 * 1024,
             output_max_bytes: 8 * 1024 * 1024,
             evaluations_max: 1000,
@@ -73,14 +72,14 @@ pub struct Sandbox {
 
 struct Pool {
     options: Options,
-    slots: Semaphore,
+    slots: Fair,
     idle: Mutex<Vec<Process>>,
     /// What the pool runs, and the kind of fault when it is stopped.
     what: &'static str,
     kind: Kind,
 }
 
-/// It never began: no process could be had. Trying again later may work.
+/// It never began: too many wait. Trying again later will work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRun(pub String);
 
@@ -95,33 +94,44 @@ impl Sandbox {
     }
 
     /// Evaluates in one of the processes. Dropping the future kills that process.
-    pub async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
-        let answer = self.expressions.ask(&Request::Expression(evaluation)).await;
-        answer.unwrap_or_else(|NotRun(why)| Err(Fault::new(Kind::Runtime, why)))
+    pub async fn evaluate(
+        &self,
+        tenant: &TenantId,
+        evaluation: Evaluation,
+    ) -> Result<Result<Data, Fault>, NotRun> {
+        self.expressions.ask(tenant, &Request::Expression(evaluation)).await
     }
 
     /// Runs a script in one of the processes. Dropping the future kills that process.
-    pub async fn script(&self, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
-        self.scripts.ask(&Request::Script(call)).await
+    pub async fn script(&self, tenant: &TenantId, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        self.scripts.ask(tenant, &Request::Script(call)).await
     }
 }
 
 impl Pool {
     fn new(options: Options, what: &'static str, kind: Kind) -> Pool {
-        let slots = Semaphore::new(options.processes_max.max(1));
+        let slots = Fair::new(options.processes_max, options.waiting_max);
         Pool { options, slots, idle: Mutex::new(Vec::new()), what, kind }
     }
 
-    async fn ask(&self, request: &Request) -> Result<Result<Data, Fault>, NotRun> {
-        let not_run = |why: String| NotRun(format!("the {} did not run: {why}", self.what));
-        let request = serde_json::to_vec(request).map_err(|error| not_run(error.to_string()))?;
-        let Ok(Ok(_slot)) = timeout(self.options.wait, self.slots.acquire()).await else {
-            return Err(not_run("the sandbox is busy".to_owned()));
+    async fn ask(&self, tenant: &TenantId, request: &Request) -> Result<Result<Data, Fault>, NotRun> {
+        let not_run = |why: String| format!("the {} did not run: {why}", self.what);
+        let impossible = |why: String| Ok(Err(Fault::new(Kind::Runtime, not_run(why))));
+        let request = match serde_json::to_vec(request) {
+            Ok(request) => request,
+            Err(error) => return impossible(error.to_string()),
         };
-        let mut process = self.process().map_err(|error| {
-            tracing::error!(%error, program = %self.options.program.display(), "cannot start a sandbox process");
-            not_run(format!("the sandbox cannot start: {error}"))
-        })?;
+        let Ok(_slot) = self.slots.enter(tenant).await else {
+            return Err(NotRun(not_run("too many of this tenant wait for the sandbox".to_owned())));
+        };
+        let mut process = match self.process() {
+            Ok(process) => process,
+            Err(error) => {
+                let program = self.options.program.display();
+                tracing::error!(%error, %program, "cannot start a sandbox process");
+                return impossible(format!("the sandbox cannot start: {error}"));
+            }
+        };
         let exchanged = process.exchange(&request, self.options.output_max_bytes);
         Ok(match timeout(self.options.deadline, exchanged).await {
             Ok(Ok(answer)) => {
@@ -159,11 +169,15 @@ impl Pool {
 
 #[async_trait]
 impl Evaluate for Sandbox {
-    async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
-        Sandbox::evaluate(self, evaluation).await
+    async fn evaluate(
+        &self,
+        tenant: &TenantId,
+        evaluation: Evaluation,
+    ) -> Result<Result<Data, Fault>, NotRun> {
+        Sandbox::evaluate(self, tenant, evaluation).await
     }
 
-    async fn script(&self, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
-        Sandbox::script(self, call).await
+    async fn script(&self, tenant: &TenantId, call: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        Sandbox::script(self, tenant, call).await
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     sandbox::{NotRun, ScriptCall},
 };
 use machine::{
-    Fault,
+    Fault, TenantId,
     command::{Call, ScriptRequest},
     fault::Kind,
     time::Span,
@@ -17,7 +17,7 @@ use store::rows::CallRow;
 const BUSY_WAIT: Span = Span::from_secs(5);
 
 /// Runs the script once. What it computes depends on the call alone: its input, its key and when it was made.
-pub(crate) async fn attempt(engine: &Engine, row: &CallRow, call: &Call) -> Attempted {
+pub(crate) async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
     let failed = |fault: Fault| Attempted::Failed { fault, exhausted: false };
     if !engine.options.scripts {
         let detail = "the operator of this engine does not allow scripts";
@@ -28,7 +28,7 @@ pub(crate) async fn attempt(engine: &Engine, row: &CallRow, call: &Call) -> Atte
         Err(error) => return failed(Fault::new(Kind::Runtime, format!("not a script: {error}"))),
     };
     let script = ScriptCall { request, key: call.key.clone(), now: row.created_at };
-    match engine.evaluator.script(script).await {
+    match engine.evaluator.script(tenant, script).await {
         Ok(Ok(data)) => accept(engine, data),
         Ok(Err(fault)) => failed(fault),
         Err(NotRun(failure)) => Attempted::Again { after: BUSY_WAIT, attempt: row.attempt, failure },

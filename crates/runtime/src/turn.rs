@@ -10,12 +10,14 @@ use crate::{
     metrics::Metrics,
     patience::Patience,
     refusal, rows,
+    sandbox::NotRun,
     slots::{self, Cached},
     versions,
 };
 use futures_util::FutureExt;
 use machine::{
-    Answer, Command, Data, Decision, Program, State, Subject, TenantId, Time, decide, id, snapshot,
+    Answer, Command, Data, Decision, Fault, Program, State, Subject, TenantId, Time, decide,
+    expr::Evaluation, id, snapshot,
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -416,13 +418,32 @@ pub(crate) async fn decide_on(
     let mut answers = Vec::new();
     loop {
         let decided =
-            catch_unwind(AssertUnwindSafe(|| decide(program, subject, state, command, now, &answers)));
-        match decided {
+            || catch_unwind(AssertUnwindSafe(|| decide(program, subject, state, command, now, &answers)));
+        match engine.heavy.decide(&subject.tenant, decided).await {
             Ok(Answer::Decided(decision)) => return Ok(Some(*decision)),
             Ok(Answer::Nothing) => return Ok(None),
             Ok(Answer::Full) => return Err("the instance keeps as many unused signals as it may".to_owned()),
-            Ok(Answer::Needs(evaluation)) => answers.push(engine.evaluator.evaluate(*evaluation).await),
+            Ok(Answer::Needs(evaluation)) => match evaluated(engine, &subject.tenant, *evaluation).await {
+                Some(answer) => answers.push(answer),
+                None => return Err("the node stopped".to_owned()),
+            },
             Err(_) => return Err("deciding panicked".to_owned()),
+        }
+    }
+}
+
+/// Has the sandbox evaluate, however long it takes to be let in; `None` once the node stops.
+pub(crate) async fn evaluated(
+    engine: &Engine,
+    tenant: &TenantId,
+    evaluation: Evaluation,
+) -> Option<Result<Data, Fault>> {
+    let mut patience = Patience::new();
+    loop {
+        match engine.evaluator.evaluate(tenant, evaluation.clone()).await {
+            Ok(answer) => return Some(answer),
+            Err(NotRun(_)) if patience.wait(engine).await => {}
+            Err(_) => return None,
         }
     }
 }

@@ -5,12 +5,12 @@
 #![allow(clippy::print_stdout, reason = "it is a test harness of its own")]
 
 use machine::{
-    Data, Fault, Time,
+    Data, Fault, TenantId, Time,
     command::ScriptRequest,
     expr::{Args, Evaluation},
     ir::Returned,
 };
-use runtime::sandbox::{Options, Sandbox, ScriptCall, evaluator_main};
+use runtime::sandbox::{NotRun, Options, Sandbox, ScriptCall, evaluator_main};
 use std::{sync::Arc, time::Duration};
 
 const ARGUMENT: &str = "sandbox-evaluator";
@@ -72,6 +72,14 @@ fn evaluation(source: &str) -> Evaluation {
     Evaluation { source: source.to_owned(), local_names: vec!["item".to_owned()], input, args }
 }
 
+fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).expect("a name")
+}
+
+async fn evaluate(sandbox: &Sandbox, evaluation: Evaluation) -> Result<Data, Fault> {
+    sandbox.evaluate(&tenant("acme"), evaluation).await.expect("it may wait")
+}
+
 fn detail(result: Result<Data, Fault>) -> String {
     result.expect_err("it ends in a fault").detail.expect("the fault has a detail")
 }
@@ -79,13 +87,15 @@ fn detail(result: Result<Data, Fault>) -> String {
 async fn answers_what_it_is_asked() {
     let sandbox = Sandbox::new(Options { evaluations_max: 3, ..options() });
     for _ in 0..10 {
-        let result = sandbox.evaluate(evaluation("def twice(f): f | f; $item | twice(. * 2)")).await;
+        let result = evaluate(&sandbox, evaluation("def twice(f): f | f; $item | twice(. * 2)")).await;
         assert_eq!(result, Ok(Data::int(28)));
     }
-    let result = sandbox.evaluate(evaluation("[limit(3; repeat(.[2].a))]")).await;
+    let result = evaluate(&sandbox, evaluation("[limit(3; repeat(.[2].a))]")).await;
     assert_eq!(result, Ok(Data::array(["b", "b", "b"].map(Data::text))));
-    assert_eq!(detail(sandbox.evaluate(evaluation(r#"error("no")"#)).await), "no");
-    assert!(detail(sandbox.evaluate(evaluation("nonsense")).await).starts_with("unknown function nonsense"));
+    assert_eq!(detail(evaluate(&sandbox, evaluation(r#"error("no")"#)).await), "no");
+    assert!(
+        detail(evaluate(&sandbox, evaluation("nonsense")).await).starts_with("unknown function nonsense")
+    );
 }
 
 async fn survives_the_hostile_corpus() {
@@ -125,10 +135,10 @@ async fn survives_the_hostile_corpus() {
     let sandbox = Sandbox::new(options());
     for source in sources {
         let shown: String = source.chars().take(50).collect();
-        let fault = sandbox.evaluate(evaluation(source)).await.expect_err(source);
+        let fault = evaluate(&sandbox, evaluation(source)).await.expect_err(source);
         println!("{shown}: {}", fault.detail.as_deref().unwrap_or(""));
         assert!(fault.error_type.ends_with("/expression"), "{shown}: {fault:?}");
-        let after = sandbox.evaluate(evaluation("$item + 1")).await;
+        let after = evaluate(&sandbox, evaluation("$item + 1")).await;
         assert_eq!(after, Ok(Data::int(8)), "after {shown}");
     }
 }
@@ -136,14 +146,14 @@ async fn survives_the_hostile_corpus() {
 async fn kills_at_the_deadline() {
     let sandbox = Sandbox::new(Options { deadline: Duration::from_millis(20), ..options() });
     assert_eq!(
-        detail(sandbox.evaluate(evaluation("last(range(1e12))")).await),
+        detail(evaluate(&sandbox, evaluation("last(range(1e12))")).await),
         "the expression was stopped: it ran longer than 20 ms"
     );
 }
 
 async fn kills_at_the_memory_limit() {
     let sandbox = Sandbox::new(Options { memory_max_bytes: 4 << 20, ..options() });
-    let found = detail(sandbox.evaluate(evaluation(r#"[range(1e6) | tostring * 50]"#)).await);
+    let found = detail(evaluate(&sandbox, evaluation(r#"[range(1e6) | tostring * 50]"#)).await);
     assert!(found.starts_with("the expression was stopped: it used more than 4 MiB of memory"), "{found}");
 }
 
@@ -152,26 +162,38 @@ async fn more_evaluations_than_processes_wait() {
     let many: Vec<_> = (0..20)
         .map(|_| {
             let sandbox = sandbox.clone();
-            tokio::spawn(async move { sandbox.evaluate(evaluation("[limit(2; repeat($item))] | add")).await })
+            tokio::spawn(
+                async move { evaluate(&sandbox, evaluation("[limit(2; repeat($item))] | add")).await },
+            )
         })
         .collect();
     for one in many {
         assert_eq!(one.await.expect("the task ends"), Ok(Data::int(14)));
     }
-    let impatient = Sandbox::new(Options { processes_max: 1, wait: Duration::from_millis(1), ..options() });
-    let (first, second) = tokio::join!(
-        impatient.evaluate(evaluation("last(range(1e12))")),
-        impatient.evaluate(evaluation("1"))
+    let small = Sandbox::new(Options { processes_max: 1, waiting_max: 1, ..options() });
+    let (one, other) = (tenant("one"), tenant("other"));
+    let (first, waiting, crowded, elsewhere) = tokio::join!(
+        small.evaluate(&one, evaluation("last(range(1e12))")),
+        small.evaluate(&one, evaluation("1")),
+        small.evaluate(&one, evaluation("2")),
+        small.evaluate(&other, evaluation("3")),
     );
-    assert!(first.is_err());
-    assert_eq!(detail(second), "the expression did not run: the sandbox is busy");
+    assert!(first.expect("it ran").is_err());
+    assert_eq!(waiting, Ok(Ok(Data::int(1))));
+    let why = "the expression did not run: too many of this tenant wait for the sandbox";
+    assert_eq!(crowded, Err(NotRun(why.to_owned())));
+    assert_eq!(
+        elsewhere,
+        Ok(Ok(Data::int(3))),
+        "what one tenant may have waiting is no other tenant's matter"
+    );
 }
 
 async fn a_program_that_is_no_evaluator_is_a_fault() {
     let missing = Sandbox::new(Options::new("/nonexistent/evaluator".into(), Vec::new()));
-    assert!(detail(missing.evaluate(evaluation("1")).await).contains("the sandbox cannot start"));
+    assert!(detail(evaluate(&missing, evaluation("1")).await).contains("the sandbox cannot start"));
     let other = Sandbox::new(Options::new("/bin/true".into(), Vec::new()));
-    assert!(detail(other.evaluate(evaluation("1")).await).starts_with("the expression was stopped"));
+    assert!(detail(evaluate(&other, evaluation("1")).await).starts_with("the expression was stopped"));
 }
 
 async fn script(sandbox: &Sandbox, code: &str, returned: Returned) -> Result<Data, Fault> {
@@ -183,7 +205,7 @@ async fn script(sandbox: &Sandbox, code: &str, returned: Returned) -> Result<Dat
         returned,
     };
     let call = ScriptCall { request, key: "key".to_owned(), now: Time(1_700_000_000_000_000) };
-    sandbox.script(call).await.expect("a process can be had")
+    sandbox.script(&tenant("acme"), call).await.expect("a process can be had")
 }
 
 async fn scripts_answer_as_processes_do() {

@@ -100,6 +100,7 @@ fn write_problem(mut response: Response, path: &str, id: &str) -> Response {
             problem
         }
     };
+    problem.log(id);
     match serde_json::to_vec(&problem.body(Some(path), Some(id))) {
         Ok(json) => *response.body_mut() = Body::from(json),
         Err(error) => tracing::error!(%error, "a problem could not be written"),

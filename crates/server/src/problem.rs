@@ -23,6 +23,8 @@ pub struct Problem {
     pub detail: String,
     pub errors: Vec<Flaw>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// What happened inside: for the log, never for the client.
+    pub cause: Option<String>,
 }
 
 /// One thing wrong inside the request.
@@ -69,7 +71,7 @@ pub struct ProblemBody<'a> {
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, detail: detail.into(), errors: Vec::new(), headers: Vec::new() }
+        Problem { code, detail: detail.into(), errors: Vec::new(), headers: Vec::new(), cause: None }
     }
 
     /// Nothing of that name in this tenant.
@@ -79,8 +81,26 @@ impl Problem {
 
     /// A fault of ours: the cause goes to the log, never to the client.
     pub fn internal(cause: impl std::fmt::Display) -> Problem {
-        tracing::error!(%cause, "request failed inside");
         Problem::new(code::INTERNAL, "the server made an error; its log has the cause under this request id")
+            .with_cause(cause)
+    }
+
+    pub fn with_cause(mut self, cause: impl std::fmt::Display) -> Problem {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// Writes the cause to the log, where the request's id leads to it.
+    pub(crate) fn log(&self, request_id: &str) {
+        let (code, status) = (self.code.word, self.code.status);
+        match &self.cause {
+            Some(cause) if status == 500 => tracing::error!(request_id, code, cause, "request failed inside"),
+            Some(cause) => tracing::warn!(request_id, code, cause, "request refused"),
+            None if status >= 500 => {
+                tracing::warn!(request_id, code, detail = self.detail, "request refused")
+            }
+            None => {}
+        }
     }
 
     /// One flaw at `pointer`; the detail says the same in a sentence.

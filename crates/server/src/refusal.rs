@@ -52,8 +52,9 @@ fn invalid(word: &'static str, detail: String, problems: Vec<machine::language::
     let known = code::by_word(word).filter(|known| matches!(known.status, 400 | 413 | 415 | 422));
     let code = match known {
         Some(code::REFUSED_BY_STORE) => {
-            tracing::warn!(cause = detail, "the store refused rows");
-            return Problem::new(code::REFUSED_BY_STORE, "the store does not take this; nothing was written");
+            let refused =
+                Problem::new(code::REFUSED_BY_STORE, "the store does not take this; nothing was written");
+            return refused.with_cause(detail);
         }
         Some(known) => known,
         None if problems.is_empty() => code::INVALID_REQUEST,
@@ -66,15 +67,15 @@ fn invalid(word: &'static str, detail: String, problems: Vec<machine::language::
 
 /// A conflict nobody named. Its detail speaks of rows, which are no business of a client.
 fn conflict(cause: &str) -> Problem {
-    tracing::warn!(cause, "answered conflict");
     Problem::new(code::CONFLICT, "somebody else changed the object at the same time; look again")
+        .with_cause(cause)
 }
 
 fn unavailable(cause: &str) -> Problem {
     // The cause may quote the store (file names, SQL), so it is logged and not shown.
-    tracing::warn!(cause, "answered unavailable");
     Problem::new(code::UNAVAILABLE, "the server cannot do this right now; nothing was acknowledged")
         .with_header(header::RETRY_AFTER, UNAVAILABLE_RETRY_AFTER)
+        .with_cause(cause)
 }
 
 impl From<store::Error> for Problem {

@@ -207,7 +207,7 @@ fn tab_separated(out: &Out, rows: &[Value], columns: &[Column]) -> Result<(), Fa
 }
 
 fn text(out: &Out, column: &Column, row: &Value) -> String {
-    let text = member(column.path, row);
+    let text = shown(member(column.path, row));
     match column.kind {
         Kind::State if out.tty && !text.is_empty() => format!("{} {text}", symbol(&text)),
         Kind::Counts if out.tty => counted(&text),
@@ -217,6 +217,18 @@ fn text(out: &Out, column: &Column, row: &Value) -> String {
         },
         Kind::Time if out.tty => relative(&text, SystemClock.now()),
         _ => text,
+    }
+}
+
+/// Data may hold anything: what would steer the terminal is shown as what it is.
+fn shown(text: String) -> String {
+    let steers = |c: char| c.is_control() && !matches!(c, '\t' | '\n');
+    match text.contains(steers) {
+        false => text,
+        true => text
+            .chars()
+            .map(|c| if steers(c) { c.escape_unicode().to_string() } else { c.to_string() })
+            .collect(),
     }
 }
 
@@ -333,6 +345,12 @@ mod tests {
             columns.len()
         };
         assert_eq!([kept(200), kept(70), kept(66), kept(20)], [4, 3, 3, 2]);
+    }
+
+    #[test]
+    fn data_does_not_steer_the_terminal() {
+        assert_eq!(shown("\u{1b}[31mRED\u{9b}0m".to_owned()), "\\u{1b}[31mRED\\u{9b}0m");
+        assert_eq!(shown("two\nlines\tand é".to_owned()), "two\nlines\tand é");
     }
 
     #[test]

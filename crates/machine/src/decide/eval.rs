@@ -27,7 +27,7 @@ impl Turn<'_> {
         self.eval_with(branch, id, dot, None)
     }
 
-    /// Evaluates in process if the expression is bounded, else takes the next answer from outside.
+    /// Evaluates in process if the expression is bounded and short, else takes the next answer from outside.
     pub(super) fn eval_with(
         &mut self,
         branch: u32,
@@ -41,8 +41,10 @@ impl Turn<'_> {
         if compiled.uses[3] {
             args.fixed[3] = self.placeholders(compiled, dot);
         }
-        if compiled.bounded {
-            return compiled.eval_spending(dot, &args, &mut self.fuel_left).map_err(Stop::Fault);
+        if compiled.bounded
+            && let Some(result) = compiled.eval_spending(dot, &args, &mut self.fuel_left)
+        {
+            return result.map_err(Stop::Fault);
         }
         let position = self.asked;
         self.asked += 1;

@@ -9,7 +9,7 @@ use super::{
 use async_trait::async_trait;
 use machine::{Data, Fault, TenantId, expr::Evaluation};
 use parking_lot::Mutex;
-use runtime::{engine::Evaluate, outbox::Publish};
+use runtime::{engine::Evaluate, outbox::Publish, sandbox::NotRun};
 use std::{sync::Arc, time::Duration};
 use store::rows::OutboxRow;
 use tokio::time::sleep;
@@ -93,8 +93,8 @@ pub(crate) struct Sandbox(pub(crate) Arc<Chaos>);
 
 #[async_trait]
 impl Evaluate for Sandbox {
-    async fn evaluate(&self, evaluation: Evaluation) -> Result<Data, Fault> {
+    async fn evaluate(&self, _: &TenantId, evaluation: Evaluation) -> Result<Result<Data, Fault>, NotRun> {
         sleep(Duration::from_millis(self.0.below(20))).await;
-        evaluation.run()
+        Ok(evaluation.run())
     }
 }

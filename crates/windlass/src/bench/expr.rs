@@ -2,7 +2,7 @@
 
 use super::report::percentile;
 use crate::out::{Format, Out};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use machine::{
     Data,
     expr::{Args, Compiled},
@@ -43,7 +43,8 @@ pub(super) fn measure(seconds: u64, out: &Out) -> Result<()> {
     let began = clock.steady_micros();
     let compiled = Compiled::new(CONDITION, &[]).map_err(|error| anyhow!("{error}"))?;
     let compile_us = (clock.steady_micros() - began) as f64;
-    let evaluate = || compiled.eval(&input, &args).map_err(|fault| anyhow!("{fault:?}"));
+    let evaluate =
+        || compiled.eval(&input, &args).context("it takes too long")?.map_err(|fault| anyhow!("{fault:?}"));
     ensure!(evaluate()? == Data::bool(true), "the condition does not hold");
     let mut rounds = Vec::new();
     let began = clock.steady_micros();

@@ -119,6 +119,20 @@ impl Bench {
         }
     }
 
+    /// Shows on a terminal that a measurement of this many seconds goes on.
+    #[allow(clippy::disallowed_methods, reason = "the length of a measurement is real time")]
+    pub(super) fn progress(what: &'static str, seconds: u64) -> Measuring {
+        let bar = crate::verb::def::progress(seconds, what);
+        let ticked = bar.clone();
+        let ticking = tokio::spawn(async move {
+            for _ in 0..seconds {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                ticked.inc(1);
+            }
+        });
+        Measuring { bar, ticking }
+    }
+
     /// Stores `count` instances that wait on a timer, a bounded number in flight.
     async fn fill(&self, count: u64) -> Result<()> {
         use futures_util::{StreamExt, TryStreamExt, stream};
@@ -182,4 +196,17 @@ impl Cost {
 
 pub(super) fn now_ms(clock: &SystemClock) -> f64 {
     clock.steady_micros() as f64 / 1000.0
+}
+
+/// A bar over the seconds of a measurement; gone when dropped.
+pub(super) struct Measuring {
+    bar: indicatif::ProgressBar,
+    ticking: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        self.ticking.abort();
+        self.bar.finish_and_clear();
+    }
 }

@@ -142,7 +142,9 @@ async fn finish(
     stop: Arc<AtomicBool>,
     seconds: u64,
 ) -> Result<Vec<f64>> {
+    let shown = Bench::progress("w1: seconds", seconds);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
+    drop(shown);
     stop.store(true, Ordering::Relaxed);
     let mut all = Vec::new();
     while let Some(times) = loops.join_next().await {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     let (start_cost, unit_cost) = bench.cost_of_one().await?;
+    let _shown = Bench::progress("w3: seconds", args.seconds);
     let began = now_ms(&bench.clock);
     let mut times = Vec::new();
     while now_ms(&bench.clock) - began < args.seconds as f64 * 1000.0 {

@@ -56,13 +56,13 @@ pub(crate) enum Verb {
 
 const COLUMNS: &[Column] = &[
     plain("id", "id"),
-    plain("source", "source"),
     plain("reason", "reason"),
+    time("failed", "failed_at"),
     plain("worker", "worker"),
     plain("detail", "detail"),
+    plain("source", "source"),
     plain("instance", "instance"),
     plain("attempts", "attempts"),
-    time("failed", "failed_at"),
 ];
 
 const FIELDS: &[Column] = &[

@@ -28,3 +28,41 @@ async fn hostile_expressions_fail_their_step_only() {
     assert_eq!(harmless["output"], json!({ "x": 100 }), "what ends is evaluated: {harmless}");
     assert_eq!(engine.cli(&["instance", "list"]).await.code, Some(0), "the engine keeps serving");
 }
+
+/// Definitions whose one expression takes a while: within its bounds, but too long for the threads of the engine; or
+/// one that only the sandbox may evaluate at all.
+const SLOW: [&str; 2] =
+    ["[range(300)] | [.[] as $a | .[] as $b | $a * $b] | add", "reduce range(100000) as $i (0; . + $i)"];
+
+#[tokio::test]
+async fn a_tenant_with_slow_expressions_holds_up_nobody_else() {
+    let home = tempfile::tempdir().unwrap();
+    let mut engine = Engine::up(home.path()).await;
+    for (at, expression) in SLOW.iter().enumerate() {
+        let head = format!("document: {{ dsl: 1.0.3, namespace: test, name: slow-{at}, version: 1.0.0 }}");
+        engine.deploy(&format!("{head}\ndo: [{{ a: {{ set: {{ x: '${{ {expression} }}' }} }} }}]\n")).await;
+    }
+    let item =
+        |at: usize| json!({ "definition": { "namespace": "test", "name": format!("slow-{}", at % 2) } });
+    let items: Vec<_> = (0..60).map(item).collect();
+    let bulk = engine.request("POST", "/instances/bulk").json(&json!({ "items": items }));
+    let mut slow = tokio::spawn(async move { bulk.send().await.unwrap().json::<serde_json::Value>().await });
+
+    engine.cli(&["tenant", "create", "bee"]).await.ok();
+    let key = ["key", "create", "--tenant", "bee", "--name", "b", "--role", "admin", "-o", "json"];
+    let made = engine.cli(&key).await.json();
+    engine.key = made["secret"].as_str().unwrap().to_owned();
+    let quick = "def f: if . > 100 then . else (. + 1 | f) end; 1 | f";
+    let head = "document: { dsl: 1.0.3, namespace: test, name: quick, version: 1.0.0 }";
+    engine.deploy(&format!("{head}\ndo: [{{ a: {{ set: {{ x: '${{ {quick} }}' }} }} }}]\n")).await;
+    let result = engine.result(&engine.start_instance("quick", json!({})).await).await;
+    assert_eq!(result["output"], json!({ "x": 101 }), "{result}");
+    assert!(!slow.is_finished(), "the other tenant's turn came long before the slow ones were done");
+
+    let answer = (&mut slow).await.unwrap().unwrap();
+    let answers = answer["items"].as_array().unwrap();
+    assert!(answers.len() == 60 && answers.iter().all(|item| item["id"].is_string()), "{answer}");
+    engine.key = engine.line["key"].as_str().unwrap().to_owned();
+    let done = |list: &serde_json::Value| list["items"].as_array().unwrap().len() == 60;
+    engine.until("/instances?namespace=test&status=completed&limit=200", done).await;
+}

@@ -40,6 +40,10 @@ async fn start(engine: &Engine) -> (StatusCode, Value) {
     (answer.status(), answer.json().await.unwrap())
 }
 
+async fn readiness(engine: &Engine) -> u16 {
+    reqwest::get(format!("{}/readyz", engine.url)).await.unwrap().status().as_u16()
+}
+
 #[tokio::test]
 async fn a_full_disk_refuses_writes_and_loses_nothing() {
     let home = tempfile::tempdir().unwrap();
@@ -62,6 +66,7 @@ async fn a_full_disk_refuses_writes_and_loses_nothing() {
     };
     assert_eq!((refusal.0.as_u16(), &refusal.1["code"]), (507, &json!("store-full")), "{}", refusal.1);
     assert_eq!(start(&engine).await.0.as_u16(), 507, "and again");
+    assert_eq!(readiness(&engine).await, 503, "a node that cannot write is not ready");
     assert_eq!(
         engine.get(&format!("/instances/{}", acknowledged[0])).await["status"],
         "waiting",
@@ -69,6 +74,7 @@ async fn a_full_disk_refuses_writes_and_loses_nothing() {
     );
     disk.grow();
     assert_eq!(start(&engine).await.0.as_u16(), 201, "there is room: it goes on by itself");
+    assert_eq!(readiness(&engine).await, 200);
     for id in &acknowledged {
         assert_eq!(engine.get(&format!("/instances/{id}")).await["status"], "waiting");
     }
