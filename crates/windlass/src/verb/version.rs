@@ -228,6 +228,9 @@ pub(crate) async fn migrate(context: &Context, args: &MigrateArgs) -> Result<(),
     let mut body = json!({ "version": args.to, "mapping": mapping(&args.mapping)?, "dry_run": args.dry_run });
     if let Some(id) = &args.id {
         let ask = Ask::post(format!("/instances/{}/migrate", segment(id))).json(&body);
+        if args.dry_run {
+            return show_fit(context, ask, &args.to).await;
+        }
         let next = format!("follow it: windlass instance watch {id}");
         return super::change(context, ask, &[view::state("status", "status")], &next).await.map(drop);
     }
@@ -247,20 +250,35 @@ pub(crate) async fn migrate(context: &Context, args: &MigrateArgs) -> Result<(),
         }
         context.out.note(&format!("{} migrated, {} refused so far", total["migrated"], total["refused"]));
     }
-    show_moves(context, &total)
+    show_moves(context, &total, args.dry_run)
 }
 
-fn show_moves(context: &Context, total: &Value) -> Result<(), Failure> {
+/// What a dry run found out about one instance; if it does not fit, the answer is the reason.
+async fn show_fit(context: &Context, ask: Ask, version: &str) -> Result<(), Failure> {
+    let answer = context.client.ask(ask).await?;
+    if context.out.format != Format::Table {
+        return view::object(&context.out, &answer.body, &[]);
+    }
+    context.out.line(&format!("dry run\tfits {version}"))?;
+    context.out.hint("nothing was changed; without --dry-run it is moved");
+    Ok(())
+}
+
+fn show_moves(context: &Context, total: &Value, dry_run: bool) -> Result<(), Failure> {
     let out = &context.out;
     if out.format != Format::Table {
         out.line(&total.to_string())?;
     } else {
-        out.line(&format!("migrated\t{}", total["migrated"]))?;
+        let moved = if dry_run { "would migrate" } else { "migrated" };
+        out.line(&format!("{moved}\t{}", total["migrated"]))?;
         out.line(&format!("refused\t{}", total["refused"]))?;
         for example in total["examples"].as_array().into_iter().flatten() {
             let text = |key: &str| example[key].as_str().unwrap_or_default();
             out.line(&format!("refused\t{}\t{}", text("id"), text("why")))?;
         }
+    }
+    if dry_run {
+        out.hint("nothing was changed; without --dry-run they are moved");
     }
     match total["refused"].as_u64() {
         None | Some(0) => Ok(()),

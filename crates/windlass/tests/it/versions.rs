@@ -59,6 +59,12 @@ async fn an_instance_is_moved_from_the_command_line() {
     engine.deploy(&new).await;
     let decompiled = engine.cli(&["def", "show", "test/flow@1.1.0", "--decompiled"]).await.ok();
     assert!(decompiled.contains("- zero:\n      set:\n        z: 1\n"), "{decompiled}");
+    let dry = engine.cli(&["instance", "migrate", &id, "--to", "1.1.0", "--dry-run"]).await.ok();
+    assert_eq!(dry, "dry run\tfits 1.1.0\n");
+    let many = ["instance", "migrate", "--definition", "test/flow", "--to", "1.1.0", "--dry-run"];
+    assert_eq!(engine.cli(&many).await.ok(), "would migrate\t1\nrefused\t0\n");
+    let shown = engine.cli(&["instance", "show", &id, "-o", "json"]).await.json();
+    assert_eq!(shown["definition"]["version"], "1.0.0", "a dry run changes nothing");
     engine.cli(&["instance", "migrate", &id, "--to", "1.1.0"]).await.ok();
     engine.cli(&["instance", "signal", &id, "go"]).await.ok();
     assert_eq!(engine.result(&id).await["output"], json!({"version": "new"}));
