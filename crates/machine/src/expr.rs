@@ -35,6 +35,8 @@ use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use value::Value;
 
+pub(crate) use compile::members;
+
 /// The arguments every expression may name, in this order, followed by the locals of its place.
 pub const ARGUMENTS: [&str; 8] =
     ["context", "input", "output", "secrets", "authorization", "task", "workflow", "runtime"];

@@ -91,6 +91,22 @@ fn compile_tokens(source: &str, tokens: &[Token<&str>], names: &[String]) -> Res
     Ok(Parts { filter, shortcut, bounded: findings.bounded, globals, secrets: named, depth })
 }
 
+/// The members that `source` reads of `$variable` by a literal name, each with the offset of the variable. None if
+/// it binds the name itself: then the name means something else in places.
+pub(crate) fn members(source: &str, variable: &str) -> Vec<(String, usize)> {
+    let tokens = check_nesting(source).ok().and_then(|()| Lexer::new(source).lex().ok());
+    let Some(tokens) = tokens else { return Vec::new() };
+    let stack = STACK_BASE + count_tokens(&tokens) * STACK_PER_TOKEN;
+    stacker::maybe_grow(stack, stack, || {
+        let parsed = Parser::new(&tokens).parse(|p| p.term());
+        let mut found = Vec::new();
+        match parsed.is_ok_and(|term| tree::members(&term, &format!("${variable}"), &mut found)) {
+            true => found.into_iter().map(|(name, at)| (name, span(source, at).start)).collect(),
+            false => Vec::new(),
+        }
+    })
+}
+
 fn fail<T>(message: String, offset: usize) -> Result<T, CompileError> {
     Err(CompileError { message, offset })
 }

@@ -1,6 +1,6 @@
 //! Walking a parsed expression.
 
-use super::library::Signature;
+use super::{compile::literal_text, library::Signature};
 use jaq_core::load::{
     lex::StrPart,
     parse::{BinaryOp, Pattern, Term},
@@ -88,6 +88,31 @@ pub(super) fn variables<'s>(pattern: &Pattern<&'s str>, found: &mut Vec<&'s str>
         Pattern::Arr(items) => items.iter().for_each(|item| variables(item, found)),
         Pattern::Obj(fields) => fields.iter().for_each(|(_, value)| variables(value, found)),
     }
+}
+
+/// Collects the literal members that are read of `variable` (with `$`), each with the variable as it stands in the
+/// source. `false` if the name is bound anywhere inside.
+pub(super) fn members<'s>(term: &Term<&'s str>, variable: &str, found: &mut Vec<(String, &'s str)>) -> bool {
+    let mut bound = Vec::new();
+    match term {
+        Term::BinOp(_, BinaryOp::Pipe(Some(pattern)), _) | Term::Fold(_, _, pattern, _) => {
+            variables(pattern, &mut bound);
+        }
+        Term::Def(defs, _) => bound.extend(defs.iter().flat_map(|def| def.args.iter().copied())),
+        Term::Path(from, path) => {
+            let first = path.0.first().map(|(part, _)| part);
+            if let (Term::Var(name), Some(Part::Index(index))) = (&**from, first)
+                && *name == variable
+                && let Some(key) = literal_text(index)
+            {
+                found.push((key, name));
+            }
+        }
+        _ => {}
+    }
+    let mut free = !bound.contains(&variable);
+    each_part(term, &mut |part| free &= members(part, variable, found));
+    free
 }
 
 /// Every function that is called anywhere in `term`, its own definitions included.

@@ -5,8 +5,9 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
+    expr,
     ir::{Kind, Retry, SAGA_ERROR, SAGA_STEPS, SagaStep, StepId, Template, Then},
-    language::source::At,
+    language::{names::nearest, shape::unwrap_expression, source::At},
 };
 
 /// The saga of the default catalog, as `call` names it.
@@ -25,6 +26,9 @@ impl<'t> Lowering<'t, '_> {
                 break;
             }
             let base = format!("{reference}/with/steps/{index}");
+            if let Some(with) = step.get("with") {
+                self.check_earlier(with, &steps);
+            }
             let lowered = self.saga_step(step, &base);
             if let Some(lowered) = lowered {
                 self.check_saga_step(step, &lowered, &steps);
@@ -91,6 +95,29 @@ impl<'t> Lowering<'t, '_> {
             let message = format!("`{function}` ends the workflow, which would leave the saga half done");
             let hint = "use `then: exit` in functions of a saga".to_owned();
             self.error(at.place(), "end-in-saga", message, Some(hint));
+        }
+    }
+
+    /// Refuses `$steps.<name>` of a step that has no output yet: it would be null for ever.
+    fn check_earlier(&mut self, at: At<'_>, before: &[SagaStep]) {
+        at.entries().for_each(|(_, member)| self.check_earlier(member, before));
+        at.items().for_each(|item| self.check_earlier(item, before));
+        let Some(text) = at.text() else { return };
+        let Some(source) = unwrap_expression(text).or(self.loose.then_some(text)) else { return };
+        // `source` is a slice of `text`, so its offset is the distance of their starts.
+        let start = source.as_ptr() as usize - text.as_ptr() as usize;
+        let names = || before.iter().map(|step| step.name.as_str());
+        for (name, offset) in expr::members(source, SAGA_STEPS) {
+            if names().any(|known| known == name) {
+                continue;
+            }
+            let message = format!("`$steps.{name}` is not the output of an earlier step of this saga");
+            let hint = match nearest(&name, names()) {
+                Some(near) => format!("did you mean `$steps.{near}`?"),
+                None if before.is_empty() => "no step comes before this one".to_owned(),
+                None => format!("the steps before are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            self.error(at.place_in_text(start + offset), "unknown-reference", message, Some(hint));
         }
     }
 

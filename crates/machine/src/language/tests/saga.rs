@@ -12,7 +12,7 @@ fn functions_become_steps_with_their_place_as_reference() {
     let document = format!(
         "use: {{ functions: {{ f: {{ set: {{ x: 1 }} }} }}, retries: {{ often: {{ delay: PT3S }} }} }}\n{}",
         saga(
-            "          - { name: a, do: f, undo: 'u:1.0.0@default', with: { n: '${ $steps.z }' } }\n          - { name: b, do: 'w:2.0.0@default', pivot: true, retry: often }"
+            "          - { name: a, do: f, undo: 'u:1.0.0@default', with: { n: '${ $steps | length }' } }\n          - { name: b, do: 'w:2.0.0@default', pivot: true, retry: often }"
         )
     );
     let workflow = yaml(&document).workflow;
@@ -71,5 +71,28 @@ fn an_undo_past_the_pivot_is_never_used() {
     warned(
         &saga("          - { name: a, do: 'w:1.0.0@default', pivot: true, undo: 'x:1.0.0@default' }"),
         "7:60 /do/0/s/with/steps/0/undo unused-undo: `a` is never undone: once the pivot is done, a saga only goes forward => leave `undo` out, or move the pivot",
+    );
+}
+
+#[test]
+fn only_earlier_steps_have_an_output() {
+    let step = |name: &str, with: &str| {
+        format!("          - {{ name: {name}, do: 'w:1.0.0@default', with: {{ n: '{with}' }} }}\n")
+    };
+    let fine = ["${ $steps.one.id }", "${ . as $steps | $steps.x }", "${ $steps[.which] }", "$steps.x"];
+    for with in fine {
+        yaml(&saga(&(step("one", "1") + &step("two", with))));
+    }
+    refused(
+        &saga(
+            &(step("one", "${ $steps.one }")
+                + &step("two", "${ 1 + $steps.ome.n }")
+                + &step("three", "${ [$steps[\"other\"]] }")),
+        ),
+        r#"
+            7:60 /do/0/s/with/steps/0/with/n unknown-reference: `$steps.one` is not the output of an earlier step of this saga => no step comes before this one
+            8:60 /do/0/s/with/steps/1/with/n unknown-reference: `$steps.ome` is not the output of an earlier step of this saga => did you mean `$steps.one`?
+            9:62 /do/0/s/with/steps/2/with/n unknown-reference: `$steps.other` is not the output of an earlier step of this saga => the steps before are one, two
+        "#,
     );
 }
