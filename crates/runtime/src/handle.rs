@@ -32,6 +32,9 @@ pub struct Handle {
 
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
+/// The media type of documents that are not YAML.
+const JSON: &str = "application/json";
+
 /// One counter or gauge.
 #[derive(Clone, Debug)]
 pub struct Metric {
@@ -54,7 +57,8 @@ impl Handle {
     }
 
     /// Checks a document and, unless `dry_run`, makes it a definition version. Deploying the same bytes again is
-    /// answered with `created: false`; other bytes under the same version are a conflict `version-exists`.
+    /// answered with `created: false`; another one under the same version is a conflict `version-exists`. Layout and
+    /// comments make no other document, so that one that was formatted can be deployed again.
     pub async fn deploy(
         &self,
         tenant: &TenantId,
@@ -83,7 +87,7 @@ impl Handle {
             let (namespace, name, version) = (&deployed.namespace, &deployed.name, &deployed.version);
             let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
             if there.map_err(refusal::of_store)?.is_some() {
-                self.same_as_deployed(tenant, &deployed, source).await?;
+                self.same_as_deployed(tenant, &deployed, (source, format)).await?;
                 deployed.created = false;
             }
             return Ok(deployed);
@@ -96,7 +100,7 @@ impl Handle {
             source: source.to_vec(),
             media_type: match format {
                 Format::Yaml => "application/yaml".to_owned(),
-                Format::Json => "application/json".to_owned(),
+                Format::Json => JSON.to_owned(),
             },
             ir,
             created_at: self.engine.now_of(tenant),
@@ -104,7 +108,7 @@ impl Handle {
         match self.put_definition(tenant, &program, row).await? {
             Outcome::Committed => Ok(deployed),
             Outcome::Conflict(Conflict::Exists) => {
-                self.same_as_deployed(tenant, &deployed, source).await?;
+                self.same_as_deployed(tenant, &deployed, (source, format)).await?;
                 deployed.created = false;
                 Ok(deployed)
             }
@@ -181,10 +185,20 @@ impl Handle {
     }
 
     /// Refuses other content under a version that is deployed: versions never change.
-    async fn same_as_deployed(&self, tenant: &TenantId, wanted: &Deployed, source: &[u8]) -> Answer<()> {
+    async fn same_as_deployed(
+        &self,
+        tenant: &TenantId,
+        wanted: &Deployed,
+        (source, format): (&[u8], Format),
+    ) -> Answer<()> {
         let Deployed { namespace, name, version, .. } = wanted;
         let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
-        match there.map_err(refusal::of_store)?.is_some_and(|there| there.source == source) {
+        let says_the_same = |there: DefinitionRow| {
+            let was = if there.media_type == JSON { Format::Json } else { Format::Yaml };
+            there.source == source
+                || language::data(&there.source, was).ok() == language::data(source, format).ok()
+        };
+        match there.map_err(refusal::of_store)?.is_some_and(says_the_same) {
             true => Ok(()),
             false => Err(Refusal::Conflict {
                 code: "version-exists",

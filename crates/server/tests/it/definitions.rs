@@ -24,6 +24,22 @@ async fn deploying_is_idempotent_by_content() {
 }
 
 #[tokio::test]
+async fn another_layout_is_the_same_document() {
+    let world = World::new().await;
+    let head = r#"{"dsl":"1.0.3","namespace":"test","name":"laid-out","version":"1.0.0"}"#;
+    let deploy =
+        async |kind: &str, tasks: &str| world.raw("/api/v1/definitions", kind, format!("{tasks}\n")).await;
+    let yaml = |tasks: &str| format!("# as written\ndocument: {head}\ndo:\n{tasks}");
+    deploy("application/yaml", &yaml("- a:   {set: {x: 1,   y: 2}}")).await.ok(201);
+    deploy("application/yaml", &yaml("  - a: # formatted\n      set: { x: 1, y: 2 }")).await.ok(200);
+    let json = format!(r#"{{"document":{head},"do":[{{"a":{{"set":{{"x":1,"y":2}}}}}}]}}"#);
+    deploy("application/json", &json).await.ok(200);
+    deploy("application/yaml", &yaml("- a: {set: {x: 1, y: '2'}}")).await.problem(409, "version-exists");
+    let kept = world.get("/api/v1/definitions/test/laid-out").await.ok(200);
+    assert!(kept["source"].as_str().unwrap().contains("set: {x: 1,   y: 2}"), "the first one stays: {kept}");
+}
+
+#[tokio::test]
 async fn a_dry_run_stores_nothing() {
     let world = World::new().await;
     let text = document("hello", "1.0.0", HELLO);
