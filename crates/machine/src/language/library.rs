@@ -37,7 +37,10 @@ impl Library {
     pub(crate) fn trees(&self, report: &mut Report) -> HashMap<String, Tree> {
         let mut trees = HashMap::new();
         for (url, text) in &self.texts {
-            let is_json = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+            // YAML may begin with a brace too; where the address does not say so, JSON is the better guess.
+            let says_yaml = [".yaml", ".yml"].iter().any(|end| url.ends_with(end));
+            let has_brace = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+            let is_json = has_brace && !says_yaml;
             let format = if is_json { Format::Json } else { Format::Yaml };
             match source::read(text, format, report) {
                 Ok(tree) => {

@@ -57,6 +57,12 @@ fn a_function_is_inlined() {
     );
     let here = with(&declared, &[]).unwrap();
     assert_eq!(there.workflow.steps, here.workflow.steps);
+    let call = tasks(&format!("  - a: {{ call: {URL}, with: {{ name: x }} }}"));
+    for written in [format!("{{ {function} }}"), r#"{"set": {"hello": "${ .name }"}}"#.to_owned()] {
+        let braces =
+            with(&call, &[(URL, &written)]).unwrap_or_else(|problems| panic!("{}", show_all(&problems)));
+        assert_eq!(braces.workflow.steps, here.workflow.steps, "YAML may begin with a brace");
+    }
 }
 
 #[test]
