@@ -28,6 +28,8 @@ pub(crate) struct Clocks {
     /// False until any clock is ahead, which is always so outside of tests.
     used: AtomicBool,
     ahead: RwLock<HashMap<TenantId, Span>>,
+    /// Held from reading the store's clocks to keeping them: an older answer must not replace a newer one.
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl Clocks {
@@ -57,6 +59,13 @@ impl Engine {
     }
 }
 
+/// Reads the clocks again, for who finds something due that is not due by the clock this node knows.
+pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
+    let _reading = engine.clocks.reading.lock().await;
+    engine.clocks.set(engine.store.clocks().await?);
+    Ok(())
+}
+
 pub(crate) fn show(engine: &Engine, tenant: &TenantId) -> DevClock {
     DevClock {
         now: engine.now_of(tenant),
@@ -75,6 +84,7 @@ pub(crate) async fn advance(engine: &Arc<Engine>, tenant: &TenantId, by: Span) -
             existing: None,
         });
     }
+    let reading = engine.clocks.reading.lock().await;
     let total = engine.clocks.ahead(tenant).0.saturating_add(by.0);
     if by.0 < 0 || total > AHEAD_MAX.0 {
         let detail = "a clock only goes forward, and at most 100 years".to_owned();
@@ -95,6 +105,7 @@ pub(crate) async fn advance(engine: &Arc<Engine>, tenant: &TenantId, by: Span) -
             }
         }
         engine.clocks.set(engine.store.clocks().await.map_err(refusal::of_store)?);
+        drop(reading);
         tracing::info!(%tenant, by_s = by.0 / 1_000_000, "clock moved forward");
         engine.wake.at(engine.now());
         engine.wake.slots.at(engine.now());

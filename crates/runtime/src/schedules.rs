@@ -5,6 +5,7 @@
 
 use crate::{
     api::{DefinitionRef, Refusal},
+    clocks,
     definitions::Missing,
     engine::Engine,
     events, refusal,
@@ -85,8 +86,13 @@ async fn step(engine: &Arc<Engine>, tenant: &TenantId, row: &ScheduleRow) -> Res
             return settled(change(engine, tenant, row, later, vec![]).await);
         }
     };
-    let now = engine.now_of(tenant);
     let (Some(spec), Some(next)) = (&program.ir.schedule, row.next_slot) else { return Ok(()) };
+    let mut now = engine.now_of(tenant);
+    if next > now {
+        // The store holds it for due: the tenant's clock was moved, and this node is about to hear of it.
+        clocks::reload(engine).await.map_err(refusal::of_store)?;
+        now = engine.now_of(tenant);
+    }
     let plan = schedule::plan(spec, row.anchor, next, now);
     let fire = Fire { engine, tenant, row, program: &program, now };
     fire.go(spec, &plan).await

@@ -1,7 +1,7 @@
 //! The clock of a tenant: everything it waits for becomes due, nothing of anybody else does.
 
 use crate::support::*;
-use machine::{id, time::Span};
+use machine::{TenantId, id, language::Format, time::Span};
 use runtime::api::{InstanceResult, Refusal};
 use serde_json::json;
 
@@ -71,6 +71,38 @@ async fn other_tenants_keep_the_real_time() {
     pass(secs(5)).await;
     assert_eq!(world.status(id).await, "waiting");
     assert_eq!(node.handle.clock(&node.tenant).ahead, Span::ZERO);
+}
+
+/// Moving one clock makes the pump look at schedules while others are being moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_are_moved_at_once_do_not_undo_each_other() {
+    const TENANTS: usize = 30;
+    let world = World::new();
+    let node = world.build().options(|options| options.dev_clock = true).start().await;
+    let source = "document: { dsl: '1.0.3', namespace: test, name: daily, version: '1.0.0' }\nschedule: { every: P1D }\ndo: [ { a: { set: { x: 1 } } } ]";
+    let tenants: Vec<TenantId> =
+        (0..TENANTS).map(|number| TenantId::new(&format!("tenant-{number}")).unwrap()).collect();
+    let move_one = async |tenant: &TenantId| {
+        node.handle.create_tenant(tenant, "one of many").await.unwrap();
+        node.handle.deploy(tenant, source.as_bytes(), Format::Yaml, false).await.unwrap();
+        node.handle.advance_clock(tenant, DAYS).await.unwrap();
+    };
+    futures_util::future::join_all(tenants.iter().map(move_one)).await;
+    for tenant in &tenants {
+        assert_eq!(node.handle.clock(tenant).ahead, DAYS, "{tenant}");
+        let daily = id::schedule(tenant, "test", "daily");
+        let fired = async || {
+            let slots = world.store.slots(tenant, daily, None, 10).await.unwrap();
+            slots.iter().any(|slot| slot.outcome == "fired")
+        };
+        let waiting = async {
+            let mut pace = tokio::time::interval(secs(1) / 100);
+            while !fired().await {
+                pace.tick().await;
+            }
+        };
+        tokio::time::timeout(secs(20), waiting).await.unwrap_or_else(|_| panic!("{tenant}: no slot fired"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
