@@ -6,7 +6,6 @@ mod extensions;
 mod faults;
 mod flow;
 mod listen;
-mod manual;
 mod maps;
 mod orders;
 mod reach;

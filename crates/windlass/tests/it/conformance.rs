@@ -4,9 +4,9 @@
 //! of the official kit beside the workspace pass through the same runner, unmodified; without them that test says so
 //! and passes. Scenarios tagged `@crash` go once more, with a `kill -9` after every step that acts.
 
-mod compare;
-mod scene;
-mod steps;
+pub(crate) mod compare;
+pub(crate) mod scene;
+pub(crate) mod steps;
 mod stub;
 
 use futures_util::{StreamExt, stream};

@@ -87,8 +87,18 @@ impl Engine {
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        self.request_as(&self.key, method, path)
+    }
+
+    /// The same with another key.
+    pub(crate) fn request_as(&self, key: &str, method: &str, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}/api/v1{path}", self.url);
-        self.http.request(method.parse().unwrap(), url).bearer_auth(&self.key).timeout(PATIENCE)
+        self.http.request(method.parse().unwrap(), url).bearer_auth(key).timeout(PATIENCE)
+    }
+
+    /// A request to any address, without a key.
+    pub(crate) fn post(&self, url: &str) -> reqwest::RequestBuilder {
+        self.http.post(url).timeout(PATIENCE)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
@@ -113,9 +123,14 @@ impl Engine {
 
     /// Waits for the end of an instance.
     pub(crate) async fn result(&self, id: &str) -> Value {
+        self.result_as(&self.key, id).await
+    }
+
+    /// The same with another key.
+    pub(crate) async fn result_as(&self, key: &str, id: &str) -> Value {
         let waiting = async {
             loop {
-                let request = self.request("GET", &format!("/instances/{id}/result"));
+                let request = self.request_as(key, "GET", &format!("/instances/{id}/result"));
                 let answer = request.header("Prefer", "wait=30").send().await.unwrap();
                 if answer.status() == 200 {
                     return answer.json().await.unwrap();
@@ -189,6 +204,17 @@ pub(crate) async fn said(mut command: Command) -> Said {
     let Output { status, stdout, stderr } = output;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Said { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Runs a script of client commands as a person would, against the engine at `url`.
+pub(crate) async fn shell(folder: &Path, url: &str, key: &str, script: &str) -> Said {
+    let own = binary(folder);
+    let programs = Path::new(own.as_std().get_program()).parent().unwrap().display().to_string();
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(folder).kill_on_drop(true);
+    command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()));
+    command.env("HOME", folder).env("WINDLASS_URL", url).env("WINDLASS_KEY", key);
+    said(command).await
 }
 
 /// The names of an object's members, sorted.

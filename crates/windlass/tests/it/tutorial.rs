@@ -1,8 +1,7 @@
 //! The tutorial, executed: every `sh` block in order, and what the `text` block after it says comes out.
 
-use crate::engine::{Engine, binary, said};
+use crate::engine::{Engine, shell};
 use std::path::Path;
-use tokio::process::Command;
 
 /// Between the outputs of two blocks.
 const MARK: &str = "@@@@";
@@ -56,13 +55,7 @@ async fn the_tutorial_works_as_written() {
     let blocks = blocks(&std::fs::read_to_string(page).unwrap());
     assert!(blocks.len() >= 8 && blocks.iter().all(|(_, expected)| expected.is_some()));
     let script: String = blocks.iter().map(|(block, _)| format!("{block}echo {MARK}\n")).collect();
-    let own = binary(home.path());
-    let folder = Path::new(own.as_std().get_program()).parent().unwrap().display().to_string();
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(home.path()).kill_on_drop(true);
-    command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
-    command.env("HOME", home.path()).env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", &engine.key);
-    let output = said(command).await.ok();
+    let output = shell(home.path(), &engine.url, &engine.key, &script).await.ok();
     for ((block, expected), said) in blocks.iter().zip(output.split(MARK)) {
         let mut lines = said.lines();
         for expected in expected.iter().flat_map(|expected| expected.lines()) {

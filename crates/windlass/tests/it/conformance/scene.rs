@@ -16,7 +16,7 @@ pub(crate) enum Mode {
 
 /// An engine and the folder it lives in.
 pub(crate) struct Home {
-    engine: Engine,
+    pub(crate) engine: Engine,
     folder: TempDir,
     /// Where the hosts that scenarios call are found.
     hosts: Vec<String>,
@@ -34,6 +34,11 @@ impl Home {
     async fn new(ephemeral: bool) -> Home {
         let folder = tempfile::tempdir().unwrap();
         let hosts = super::stub::flags(folder.path()).await;
+        Home::with(folder, hosts, ephemeral).await
+    }
+
+    /// A home whose engine finds hosts by these flags.
+    pub(crate) async fn with(folder: TempDir, hosts: Vec<String>, ephemeral: bool) -> Home {
         let engine = Home::start(&folder, &hosts, ephemeral).await;
         Home { engine, folder, hosts }
     }
@@ -48,7 +53,9 @@ impl Home {
 
 pub(crate) struct Scene {
     mode: Mode,
-    home: Arc<Home>,
+    pub(crate) home: Arc<Home>,
+    /// Whom the scenario acts as.
+    pub(crate) key: String,
     pub(crate) definition: String,
     pub(crate) input: Value,
     pub(crate) instance: Option<String>,
@@ -65,8 +72,13 @@ impl Scene {
             Some(home) => home,
             None => Arc::new(Home::new(false).await),
         };
+        let key = home.engine.key.clone();
+        Scene::of(mode, home, key)
+    }
+
+    pub(crate) fn of(mode: Mode, home: Arc<Home>, key: String) -> Scene {
         let definition = String::new();
-        Scene { mode, home, definition, input: json!({}), instance: None, refusal: None, result: None }
+        Scene { mode, home, key, definition, input: json!({}), instance: None, refusal: None, result: None }
     }
 
     /// In killing mode: the engine dies without warning, and another one takes over its data.
@@ -80,7 +92,7 @@ impl Scene {
 
     /// Asks the API; `Err` is the status and what it said.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Said {
-        let mut request = self.home.engine.request(method, path);
+        let mut request = self.home.engine.request_as(&self.key, method, path);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -90,22 +102,24 @@ impl Scene {
         if good { Ok(body) } else { Err(format!("{method} {path} is answered with {status}: {body}")) }
     }
 
-    /// Deploys a document. `Ok(Some)` is a refusal.
-    pub(crate) async fn deploy(&mut self, document: &str) -> Result<Option<Value>, String> {
+    /// Deploys a document: what the engine said to it, or why it refused it.
+    pub(crate) async fn deploy(&mut self, document: &str) -> Result<Result<Value, Value>, String> {
         for fresh in [false, true] {
             if fresh {
                 // Another scenario has a definition of that name and version.
                 self.home = Arc::new(Home::new(true).await);
+                self.key = self.home.engine.key.clone();
             }
-            let request = self.home.engine.request("POST", "/definitions");
+            let request = self.home.engine.request_as(&self.key, "POST", "/definitions");
             let request = request.header("Content-Type", "application/yaml").body(document.to_owned());
             let answer = request.send().await.map_err(|error| error.to_string())?;
-            if answer.status().is_success() {
-                return Ok(None);
-            }
+            let good = answer.status().is_success();
             let said: Value = answer.json().await.map_err(|error| error.to_string())?;
+            if good {
+                return Ok(Ok(said));
+            }
             if said["code"] != "version-exists" {
-                return Ok(Some(said));
+                return Ok(Err(said));
             }
         }
         Err("the definition is already there, in an engine that was just made".to_owned())
@@ -114,11 +128,16 @@ impl Scene {
     /// Deploys the definition and starts an instance of it.
     pub(crate) async fn start(&mut self) -> Result<(), String> {
         let document = self.definition.clone();
-        self.refusal = self.deploy(&document).await?;
+        self.refusal = self.deploy(&document).await?.err();
         if self.refusal.is_some() {
             return Ok(());
         }
-        let document = super::steps::read(&document)?;
+        self.start_deployed().await
+    }
+
+    /// Starts an instance of the definition, which is deployed.
+    pub(crate) async fn start_deployed(&mut self) -> Result<(), String> {
+        let document = super::steps::read(&self.definition)?;
         let wanted = &document["document"];
         let definition =
             json!({ "namespace": wanted["namespace"], "name": wanted["name"], "version": wanted["version"] });
@@ -145,7 +164,7 @@ impl Scene {
             return Ok(result.clone());
         }
         let id = self.id()?.to_owned();
-        let result = self.home.engine.result(&id).await;
+        let result = self.home.engine.result_as(&self.key, &id).await;
         self.result = Some(result.clone());
         Ok(result)
     }

@@ -47,8 +47,8 @@ pub(crate) async fn play(scene: &mut Scene, step: &gherkin::Step) -> Done {
             Ok(())
         }
         "a deployed workflow with definition:" => match scene.deploy(&block(step)?).await? {
-            None => Ok(()),
-            Some(refusal) => Err(format!("it was refused: {refusal}")),
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(format!("it was refused: {refusal}")),
         },
         "the workflow input is:" => {
             scene.input = value(step)?;
@@ -59,7 +59,7 @@ pub(crate) async fn play(scene: &mut Scene, step: &gherkin::Step) -> Done {
         "the workflow is cancelled"
         | "the workflow is paused"
         | "the workflow is resumed"
-        | "the workflow is retried" => order(scene, text.rsplit(' ').next().unwrap_or_default()).await,
+        | "the workflow is retried" => ordered(scene, text.rsplit(' ').next().unwrap_or_default()).await,
         _ if text.starts_with("the signal ") => {
             let path = format!("/instances/{}/signals/{}", scene.id()?, names[0]);
             scene.ask("POST", &path, Some(&value(step)?)).await?;
@@ -67,24 +67,28 @@ pub(crate) async fn play(scene: &mut Scene, step: &gherkin::Step) -> Done {
             Ok(())
         }
         _ if text.starts_with("the task ") && text.ends_with("is completed with:") => {
-            complete(scene, names[0], &value(step)?).await
+            complete(scene, |task| task["title"] == names[0], &value(step)?).await
         }
         _ => then(scene, step, text, &names).await,
     }
 }
 
-async fn waiting(scene: &Scene, status: &str) -> Done {
+pub(crate) async fn waiting(scene: &Scene, status: &str) -> Done {
     let path = format!("/instances/{}", scene.id()?);
     scene.until(&path, |instance| instance["status"] == status).await.map(drop)
 }
 
-async fn order(scene: &mut Scene, done: &str) -> Done {
+async fn ordered(scene: &mut Scene, done: &str) -> Done {
     let verb = match done {
         "cancelled" => "cancel",
         "paused" => "pause",
         "resumed" => "resume",
         _ => "retry",
     };
+    order(scene, verb).await
+}
+
+pub(crate) async fn order(scene: &mut Scene, verb: &str) -> Done {
     if verb == "retry" {
         waiting(scene, "faulted").await?;
     }
@@ -93,9 +97,10 @@ async fn order(scene: &mut Scene, done: &str) -> Done {
     Ok(())
 }
 
-async fn complete(scene: &mut Scene, title: &str, result: &Value) -> Done {
+/// Completes the open task of the instance that is wanted.
+pub(crate) async fn complete(scene: &mut Scene, wanted: impl Fn(&Value) -> bool, result: &Value) -> Done {
     let path = format!("/tasks?instance={}", scene.id()?);
-    let open = |task: &Value| task["title"] == title && task["ended_at"].is_null();
+    let open = |task: &Value| wanted(task) && task["ended_at"].is_null();
     let find =
         |tasks: &Value| tasks["items"].as_array().and_then(|all| all.iter().find(|task| open(task)).cloned());
     let tasks = scene.until(&path, |tasks| find(tasks).is_some()).await?;
@@ -147,7 +152,7 @@ async fn then(scene: &mut Scene, step: &gherkin::Step, text: &str, names: &[&str
     }
 }
 
-async fn ended(scene: &mut Scene, status: &str) -> Result<Value, String> {
+pub(crate) async fn ended(scene: &mut Scene, status: &str) -> Result<Value, String> {
     let result = scene.end().await?;
     match result["status"] == status {
         true => Ok(result),
@@ -175,20 +180,25 @@ fn refused(scene: &Scene, names: &[&str]) -> Done {
     }
 }
 
+/// The steps that began, in order. A function begins under the name of the step that calls it; that is one beginning.
+pub(crate) async fn began(scene: &Scene) -> Result<Vec<String>, String> {
+    let history = scene.history().await?;
+    let began = |event: &&Value| event["kind"] == "step.started";
+    let again = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| history.get(before)).filter(began);
+        before.is_some_and(|before| before["step"] == history[at]["step"])
+    };
+    let began = history.iter().enumerate().filter(|(at, event)| began(event) && !again(*at));
+    Ok(began.filter_map(|(_, event)| event["step"].as_str()).map(str::to_owned).collect())
+}
+
 /// `X should run`, `first`, `last`, `after Y`, `N times`; `X should not run`.
 async fn ran(scene: &mut Scene, text: &str) -> Done {
     let (name, rest) = text.split_once(" should ").unwrap_or((text, ""));
     if name != "the saga" {
         scene.end().await?;
     }
-    let began: Vec<String> = scene
-        .history()
-        .await?
-        .iter()
-        .filter(|event| event["kind"] == "step.started")
-        .filter_map(|event| event["step"].as_str())
-        .map(str::to_owned)
-        .collect();
+    let began = began(scene).await?;
     let is = |step: &String, name: &str| step.ends_with(&format!("/{name}"));
     let position = |name: &str| began.iter().position(|step| is(step, name));
     let count = began.iter().filter(|step| is(step, name)).count();
