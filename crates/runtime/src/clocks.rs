@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     refusal,
 };
-use machine::{TenantId, Time, time::Span};
+use machine::{Command, State, TenantId, Time, state::Wait, time::Span};
 use parking_lot::RwLock;
 use std::{
     collections::HashMap,
@@ -64,6 +64,23 @@ pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
     let _reading = engine.clocks.reading.lock().await;
     engine.clocks.set(engine.store.clocks().await?);
     Ok(())
+}
+
+/// When a turn is decided. A timer that the store holds for due is never early: if it seems so, the clock was moved.
+pub(crate) async fn now_for(
+    engine: &Engine,
+    tenant: &TenantId,
+    command: &Command,
+    state: &State,
+) -> Result<Time, store::Error> {
+    let now = engine.now_of(tenant);
+    let Command::Timer { token } = command else { return Ok(now) };
+    let is_early = |wait: &Wait| wait.token == *token && wait.until.is_some_and(|until| until > now);
+    if !engine.options.dev_clock || !state.waits.iter().any(is_early) {
+        return Ok(now);
+    }
+    reload(engine).await?;
+    Ok(engine.now_of(tenant))
 }
 
 pub(crate) fn show(engine: &Engine, tenant: &TenantId) -> DevClock {

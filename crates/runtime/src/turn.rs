@@ -3,6 +3,7 @@
 use crate::{
     api::{InstanceResult, Refusal},
     children::Offspring,
+    clocks,
     dead_letters::{self, Reason},
     definitions::Missing,
     engine::Engine,
@@ -231,7 +232,8 @@ async fn attempt(
     };
     is_expected(work, current.version, remembered)?;
     let subject = engine.subject(&work.tenant, work.instance);
-    let now = engine.now_of(&work.tenant);
+    let now = clocks::now_for(engine, &work.tenant, &work.command, &current.state).await;
+    let now = now.map_err(Trouble::Store)?;
     let (program, decision) = match &work.command {
         Command::Migrate { version, mapping } => {
             let moved = versions::moved(engine, &work.tenant, &current, version, mapping).await;

@@ -1,7 +1,7 @@
 //! The clock of a tenant: everything it waits for becomes due, nothing of anybody else does.
 
 use crate::support::*;
-use machine::{TenantId, id, language::Format, time::Span};
+use machine::{TenantId, Time, id, language::Format, time::Span};
 use runtime::api::{InstanceResult, Refusal};
 use serde_json::json;
 
@@ -73,19 +73,28 @@ async fn other_tenants_keep_the_real_time() {
     assert_eq!(node.handle.clock(&node.tenant).ahead, Span::ZERO);
 }
 
-/// Moving one clock makes the pump look at schedules while others are being moved.
+/// Moving one clock makes the pumps look at timers and schedules while others are being moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_that_are_moved_at_once_do_not_undo_each_other() {
     const TENANTS: usize = 30;
     let world = World::new();
     let node = world.build().options(|options| options.dev_clock = true).start().await;
-    let source = "document: { dsl: '1.0.3', namespace: test, name: daily, version: '1.0.0' }\nschedule: { every: P1D }\ndo: [ { a: { set: { x: 1 } } } ]";
+    let rests = "document: { dsl: '1.0.3', namespace: test, name: rests, version: '1.0.0' }\ndo: [ { rest: { wait: { days: 3 } } }, { woke: { set: '${ $task.startedAt.iso8601 }' } } ]";
+    let daily = "document: { dsl: '1.0.3', namespace: test, name: daily, version: '1.0.0' }\nschedule: { every: P1D }\ndo: [ { a: { set: { x: 1 } } } ]";
     let tenants: Vec<TenantId> =
         (0..TENANTS).map(|number| TenantId::new(&format!("tenant-{number}")).unwrap()).collect();
     let move_one = async |tenant: &TenantId| {
         node.handle.create_tenant(tenant, "one of many").await.unwrap();
-        node.handle.deploy(tenant, source.as_bytes(), Format::Yaml, false).await.unwrap();
+        for source in [daily, rests] {
+            node.handle.deploy(tenant, source.as_bytes(), Format::Yaml, false).await.unwrap();
+        }
+        let began = node.handle.clock(tenant).now;
+        let id = node.handle.start(tenant, start_of("rests", json!({}))).await.unwrap().id;
         node.handle.advance_clock(tenant, DAYS).await.unwrap();
+        let result = node.handle.result(tenant, id, secs(20)).await.unwrap();
+        let InstanceResult::Completed(at) = result else { panic!("{tenant}: {result:?}") };
+        let woke = at.as_str().and_then(Time::parse_rfc3339).unwrap();
+        assert!(woke.since(began) >= DAYS, "{tenant}: a timer fired by the clock of before");
     };
     futures_util::future::join_all(tenants.iter().map(move_one)).await;
     for tenant in &tenants {
