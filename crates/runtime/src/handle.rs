@@ -421,8 +421,14 @@ impl Handle {
         }
     }
 
-    /// Makes a key; only its hash is stored.
-    pub async fn create_key(&self, tenant: &TenantId, name: &str, roles: &[String]) -> Answer<NewKey> {
+    /// Makes a key, good until `expires_at` if that is given; only its hash is stored.
+    pub async fn create_key(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        roles: &[String],
+        expires_at: Option<Time>,
+    ) -> Answer<NewKey> {
         use sha2::{Digest, Sha256};
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let id = hex(&self.engine.entropy.bytes16()[..8]);
@@ -433,7 +439,7 @@ impl Handle {
             hash: Sha256::digest(secret.as_bytes()).to_vec(),
             roles: crate::rows::to_json(&roles),
             created_at: self.engine.now(),
-            expires_at: None,
+            expires_at,
             revoked_at: None,
         };
         match self.commit(tenant, vec![Write::CreateKey(row)]).await? {

@@ -13,7 +13,7 @@ use crate::{
     wire,
 };
 use axum::{Json, extract::State, http::StatusCode};
-use machine::Data;
+use machine::{Data, Time};
 use serde::Serialize;
 use store::rows::KeyRow;
 use utoipa::ToSchema;
@@ -38,6 +38,8 @@ pub(crate) struct KeyRequest {
     /// Who or what uses it; acts are recorded under this name.
     name: String,
     roles: Vec<Role>,
+    /// Refused from then on; never unless given.
+    expires_at: Option<String>,
 }
 
 /// A new key.
@@ -46,6 +48,7 @@ pub(crate) struct NewKey {
     id: String,
     name: String,
     roles: Vec<Role>,
+    expires_at: Option<String>,
     /// The whole token to send as `Authorization: Bearer …`. It is never shown again.
     secret: String,
 }
@@ -81,7 +84,7 @@ pub(crate) async fn create(
     _: NoParameters,
     body: body::Json,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let fields = body.fields(&["name", "roles"])?;
+    let fields = body.fields(&["name", "roles", "expires_at"])?;
     let name = fields.required_text("name", NAME_BYTES_MAX)?;
     let roles = fields.items("roles", Role::ALL.len())?;
     let roles: Vec<Role> = roles.iter().map(read_role).collect::<Result<_, _>>()?;
@@ -92,17 +95,31 @@ pub(crate) async fn create(
         let detail = "only a platform key may grant roles that reach beyond the tenant";
         return Err(Problem::new(code::FORBIDDEN, detail));
     }
+    let expires_at = expiry(&fields, app.options.clock.now())?;
     let words: Vec<String> = roles.iter().map(|role| role.word().to_owned()).collect();
     let made = detached({
         let name = name.clone();
-        async move { Ok(app.handle.create_key(&caller.tenant, &name, &words).await?) }
+        async move { Ok(app.handle.create_key(&caller.tenant, &name, &words, expires_at).await?) }
     })
     .await?;
     let secret = match made.secret.starts_with("wlk_") {
         true => made.secret,
         false => format!("wlk_{}_{}", made.id, made.secret),
     };
-    Ok((StatusCode::CREATED, Json(NewKey { id: made.id, name, roles, secret })))
+    Ok((
+        StatusCode::CREATED,
+        Json(NewKey { id: made.id, name, roles, expires_at: wire::time_if(expires_at), secret }),
+    ))
+}
+
+/// When the key ends: a time to come.
+fn expiry(fields: &body::Fields, now: Time) -> Result<Option<Time>, Problem> {
+    const TEXT_BYTES_MAX: usize = 64;
+    let Some(text) = fields.text("expires_at", TEXT_BYTES_MAX)? else { return Ok(None) };
+    let wrong = |why: &str| Problem::at(code::INVALID_VALUE, "/expires_at", why);
+    let time = Time::parse_rfc3339(&text)
+        .ok_or_else(|| wrong("this must be a time such as 2026-01-31T12:00:00Z"))?;
+    if time <= now { Err(wrong("this time is past")) } else { Ok(Some(time)) }
 }
 
 fn read_role(value: &Data) -> Result<Role, Problem> {

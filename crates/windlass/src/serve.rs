@@ -96,7 +96,7 @@ async fn platform_key(handle: &Handle, wanted: bool) -> Result<Option<String>, F
         Ok(()) | Err(Refusal::Conflict { .. }) => {}
         Err(refusal) => return Err(failed(refusal.to_string())),
     }
-    let made = handle.create_key(&tenant, "bootstrap", &["platform".to_owned()]).await;
+    let made = handle.create_key(&tenant, "bootstrap", &["platform".to_owned()], None).await;
     let made = made.map_err(|refusal| failed(refusal.to_string()))?;
     Ok(Some(format!("wlk_{}_{}", made.id, made.secret)))
 }

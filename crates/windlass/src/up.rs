@@ -121,7 +121,7 @@ async fn key(handle: &Handle, tenant: &TenantId, folder: Option<&Path>) -> Resul
         }
     }
     let made = handle
-        .create_key(tenant, "demo", &["admin".to_owned(), "platform".to_owned(), "monitor".to_owned()])
+        .create_key(tenant, "demo", &["admin".to_owned(), "platform".to_owned(), "monitor".to_owned()], None)
         .await;
     let made = made.map_err(|refusal| Failure::failed(format!("no key: {refusal}")))?;
     let key = format!("wlk_{}_{}", made.id, made.secret);

@@ -207,7 +207,7 @@ pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
 /// Makes a key and gives its token.
 pub(crate) async fn key(handle: &Handle, tenant: &TenantId, roles: &[&str]) -> String {
     let words: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
-    let made = handle.create_key(tenant, &roles.join("-"), &words).await.unwrap();
+    let made = handle.create_key(tenant, &roles.join("-"), &words, None).await.unwrap();
     format!("wlk_{}_{}", made.id, made.secret)
 }
 

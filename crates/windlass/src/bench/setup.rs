@@ -91,7 +91,7 @@ impl Bench {
         let handle = node.handle();
         let tenant = TenantId::new("bench")?;
         handle.create_tenant(&tenant, "bench").await?;
-        let key = handle.create_key(&tenant, "bench", &["admin".to_owned()]).await?;
+        let key = handle.create_key(&tenant, "bench", &["admin".to_owned()], None).await?;
         for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
             handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
         }

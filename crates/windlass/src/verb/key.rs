@@ -1,13 +1,16 @@
 //! `windlass key`: API keys of a tenant.
 
-use super::{Context, ListArgs, change, list};
+use super::{Context, ListArgs, change, duration, list};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
     view::{Column, plain, time},
 };
 use clap::Subcommand;
+use machine::time::Span;
+use runtime::clock::{Clock, SystemClock};
 use serde_json::json;
+use std::time::Duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -23,6 +26,9 @@ pub(crate) enum Verb {
         /// What it may do; may be given several times
         #[arg(long = "role", required = true, value_delimiter = ',')]
         roles: Vec<String>,
+        /// Good for this long, such as 12h or 90d; for ever unless given
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        expires_in: Option<Duration>,
         #[command(flatten)]
         whose: Whose,
     },
@@ -61,11 +67,19 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::Create { name, roles, whose } => {
+        Verb::Create { name, roles, expires_in, whose } => {
+            let until =
+                |length: Duration| SystemClock.now().after(Span::from_millis(length.as_millis() as i64));
+            let expires_at = expires_in.map(|length| until(length).rfc3339());
             let ask = Ask::post("/keys").header_if("Tenant", whose.tenant);
-            let ask = ask.json(&json!({ "name": name, "roles": roles }));
-            let fields =
-                [plain("id", "id"), plain("name", "name"), plain("roles", "roles"), plain("key", "secret")];
+            let ask = ask.json(&json!({ "name": name, "roles": roles, "expires_at": expires_at }));
+            let fields = [
+                plain("id", "id"),
+                plain("name", "name"),
+                plain("roles", "roles"),
+                plain("expires", "expires_at"),
+                plain("key", "secret"),
+            ];
             let next = "keep the key now, it is not shown again: export WINDLASS_KEY=…";
             change(context, ask, &fields, next).await.map(drop)
         }
