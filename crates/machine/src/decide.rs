@@ -130,6 +130,11 @@ impl Turn<'_> {
             (Status::Open | Status::Paused, Command::PutBack { token }) => Ok(self.put_back(*token)),
             // A faulted instance may be run again: what is said to it meanwhile is kept.
             (Status::Faulted, Command::Signal { .. }) => Ok(self.park(command)),
+            // Whoever sent it was told that it is durable: the end won the race, and history says so.
+            (Status::Completed | Status::Cancelled, Command::Signal { id, event }) => {
+                self.note_unmatched(*id, event);
+                Ok(true)
+            }
             (Status::Paused, command) => Ok(self.park(command)),
             (Status::Open, command) => self.answer_wait(command),
             _ => Ok(false),

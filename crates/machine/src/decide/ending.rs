@@ -7,7 +7,7 @@
 
 use super::{Ran, Turn};
 use crate::{
-    command::Effect,
+    command::{Command, Effect},
     data::Data,
     fault::Fault,
     saga::Act,
@@ -50,7 +50,7 @@ impl Turn<'_> {
         };
         // A faulted instance may be run again, so it keeps what it was told.
         if status != Status::Faulted {
-            self.state.buffer.clear();
+            self.forget_buffer();
         }
         self.note(kind, None, detail);
         match (&output, &error) {
@@ -61,6 +61,15 @@ impl Turn<'_> {
         self.state.status = status;
         self.state.output = output;
         self.state.error = error;
+    }
+
+    /// Nothing will be obeyed any more. Signals were acknowledged, so none goes without a word.
+    pub(super) fn forget_buffer(&mut self) {
+        for command in std::mem::take(&mut self.state.buffer) {
+            if let Command::Signal { id, event } = command {
+                self.note_unmatched(id, &event);
+            }
+        }
     }
 
     /// Cancels, unless that is what the instance is coming to anyway. Sagas are undone first.

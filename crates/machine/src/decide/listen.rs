@@ -205,6 +205,11 @@ impl Turn<'_> {
         true
     }
 
+    /// Says of a signal that nothing of the instance will ever use it.
+    pub(super) fn note_unmatched(&mut self, id: Uuid, event: &Data) {
+        self.note("signal.unmatched", None, Some(signal_detail(id, event)));
+    }
+
     /// Offers an event to the listen step on top. An event that ends the listening is not part of its output.
     pub(super) fn consume(
         &mut self,

@@ -103,6 +103,9 @@ impl Turn<'_> {
             }
             self.run()?;
         }
+        if matches!(self.state.status, Status::Completed | Status::Cancelled) {
+            self.forget_buffer();
+        }
         Ok(true)
     }
 

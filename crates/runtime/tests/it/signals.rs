@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use runtime::api::Order;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 const LISTEN: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]";
@@ -136,4 +136,51 @@ async fn many_signals_in_any_order_on_two_nodes_are_each_used_once() {
     nodes[1].output(id).await;
     assert_eq!(world.count(id, "signal.received").await, 40);
     assert_eq!(world.counts().await.signals, 0);
+}
+
+/// Ids that history has in entries of this kind, sorted.
+async fn named(world: &World, id: Uuid, kind: &str) -> Vec<String> {
+    let rows = world.store.history(&world.tenant, id, 0, 10_000).await.unwrap();
+    let events = rows.iter().flat_map(|row| serde_json::from_slice::<Vec<Value>>(&row.events).unwrap());
+    let own = events.filter(|event| event["kind"] == kind);
+    let mut ids: Vec<String> =
+        own.map(|event| event["detail"]["signal"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+#[tokio::test(start_paused = true)]
+async fn signals_that_lose_against_the_end_are_to_be_seen_as_unmatched() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    let sent = futures_util::future::join_all((0..4).map(|n| node.signal(id, "go", json!(n)))).await;
+    node.output(id).await;
+    let ended = world.view(id).await.row;
+    until(|| async { world.counts().await.signals == 0 }).await;
+    assert_eq!(world.count(id, "signal.received").await, 1);
+    let mut told = named(&world, id, "signal.received").await;
+    told.extend(named(&world, id, "signal.unmatched").await);
+    told.sort();
+    let mut sent: Vec<String> =
+        sent.into_iter().map(|id| machine::id::show(machine::id::Kind::Signal, id)).collect();
+    sent.sort();
+    assert_eq!(told, sent);
+    let after = world.view(id).await.row;
+    assert_eq!((after.status, after.ended_at, after.output), (ended.status, ended.ended_at, ended.output));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_that_loses_against_a_cancellation_is_to_be_seen_as_unmatched() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    node.handle.order(&node.tenant, id, Order::Cancel, "op").await.unwrap();
+    let sent = node.signal(id, "go", json!(1)).await;
+    until(|| async { world.counts().await.signals == 0 }).await;
+    let sent = machine::id::show(machine::id::Kind::Signal, sent);
+    assert_eq!(named(&world, id, "signal.unmatched").await, [sent]);
+    assert_eq!(world.status(id).await, "cancelled");
 }

@@ -16,6 +16,8 @@ pub(crate) enum Mutant {
     AckFirst,
     /// Takes the same signal twice.
     NoSigDedup,
+    /// A signal that comes too late for its instance is used up without a word.
+    DropLateSignal,
     /// A late timer ends whatever timer is waited for now.
     NoToken,
     /// A retried call gets another key.
@@ -47,9 +49,10 @@ pub(crate) enum Mutant {
     PurgeKeys,
 }
 
-pub(crate) const MUTANTS: [Mutant; 16] = [
+pub(crate) const MUTANTS: [Mutant; 17] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
+    Mutant::DropLateSignal,
     Mutant::NoToken,
     Mutant::KeyPerAttempt,
     Mutant::PostCommitPublish,

@@ -33,6 +33,9 @@ impl Faulty {
             Some(Mutant::NoSigDedup) => drop(split(commit, is_signal_key)),
             Some(Mutant::SplitIdem) => return self.first_alone(node, commit, is_start_key).await,
             Some(Mutant::SplitSlot) => return self.first_alone(node, commit, is_slot).await,
+            Some(Mutant::DropLateSignal) if is_late_signal(commit) => {
+                commit.writes.retain(|write| matches!(write, Write::ConsumeSignal { .. }));
+            }
             Some(Mutant::NoMailbox) => {
                 for write in &mut commit.writes {
                     if let Write::Publish(row) = write {
@@ -135,6 +138,18 @@ impl Faulty {
         }
         Ok(())
     }
+}
+
+/// A commit that says nothing else than that a signal found its instance ended.
+fn is_late_signal(commit: &Commit) -> bool {
+    commit.writes.iter().any(|write| match write {
+        Write::History(row) => {
+            let events: Vec<serde_json::Value> =
+                serde_json::from_slice(&row.events).expect("our own history");
+            events.iter().all(|event| event["kind"] == "signal.unmatched")
+        }
+        _ => false,
+    })
 }
 
 fn is_told(write: &Write) -> bool {

@@ -18,6 +18,7 @@ mod reference;
 mod schedules;
 mod scripts;
 mod serve;
+mod signals;
 mod tutorial;
 mod up;
 mod verbs;

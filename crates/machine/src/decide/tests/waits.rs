@@ -272,3 +272,61 @@ fn emitted_events_carry_the_trace_of_the_start() {
     assert_eq!(run.emitted[0].get("traceparent"), Some(data(r#""00-1-2-01""#)));
     assert_eq!(run.emitted[0].get("correlationid"), Some(data(r#""c""#)));
 }
+
+fn unmatched(run: &super::Bench) -> usize {
+    run.events.iter().filter(|event| *event == "signal.unmatched").count()
+}
+
+#[test]
+fn a_signal_after_the_end_is_said_to_be_unmatched_and_changes_nothing_else() {
+    let mut run = bench("do:\n- l: { listen: { to: { one: { with: { type: go } } } } }").start("{}");
+    assert!(run.signal("go", "1"));
+    let ended = run.state().clone();
+    assert!(run.signal("go", "2"));
+    assert_eq!((unmatched(&run), run.events.last().unwrap().as_str()), (1, "signal.unmatched"));
+    assert!(*run.state() == ended, "it stays as it ended");
+    run.completes_with("[1]");
+}
+
+#[test]
+fn signals_that_were_kept_for_nothing_are_said_to_be_unmatched_at_the_end() {
+    let mut run = bench("do:\n- w: { wait: PT1S }").start("{}");
+    assert!(run.signal("a", "1") && run.signal("b", "2"));
+    run.tick();
+    assert_eq!((unmatched(&run), run.events.last().unwrap().as_str()), (2, "workflow.completed"));
+}
+
+#[test]
+fn a_cancelled_instance_says_which_signals_it_had_no_use_for() {
+    let mut run = bench("do:\n- w: { wait: PT1S }").start("{}");
+    assert!(run.signal("early", "1"));
+    assert!(run.tell(Command::Pause));
+    assert!(run.signal("paused", "2"));
+    assert!(run.tell(Command::Cancel));
+    assert!(run.signal("late", "3"));
+    assert_eq!(unmatched(&run), 3);
+}
+
+#[test]
+fn signals_left_over_when_a_resumed_instance_ends_are_unmatched() {
+    let mut run = bench("do:\n- l: { listen: { to: { one: { with: { type: go } } } } }").start("{}");
+    run.tell(Command::Pause);
+    assert!(run.signal("go", "1") && run.signal("go", "2"));
+    run.tell(Command::Resume);
+    run.completes_with("[1]");
+    assert_eq!((unmatched(&run), run.state().buffer.len()), (1, 0));
+}
+
+#[test]
+fn a_faulted_instance_keeps_signals_for_when_it_is_run_again() {
+    let body =
+        "do:\n- c: { call: 'w:1.0.0@default' }\n- l: { listen: { to: { one: { with: { type: go } } } } }";
+    let mut run = bench(body).start("{}");
+    assert!(run.signal("go", "1"));
+    run.failed(500);
+    assert!(run.signal("go", "2"));
+    assert_eq!((unmatched(&run), run.state().buffer.len()), (0, 2));
+    run.tell(Command::Retry);
+    run.done("0").completes_with("[1]");
+    assert_eq!(unmatched(&run), 1);
+}
