@@ -23,8 +23,8 @@ pub struct Problem {
     pub detail: String,
     pub errors: Vec<Flaw>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// What happened inside: for the log, never for the client.
-    pub cause: Option<String>,
+    /// What happened inside: for the log, never for the client. Boxed twice, because every handler hands this on.
+    pub cause: Option<Box<String>>,
 }
 
 /// One thing wrong inside the request.
@@ -86,7 +86,7 @@ impl Problem {
     }
 
     pub fn with_cause(mut self, cause: impl std::fmt::Display) -> Problem {
-        self.cause = Some(cause.to_string());
+        self.cause = Some(Box::new(cause.to_string()));
         self
     }
 
