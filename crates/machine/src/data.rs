@@ -200,6 +200,19 @@ impl Data {
         }
         bad(&self.0)
     }
+
+    /// True if a text or a key inside holds a NUL, which databases do not keep.
+    pub fn holds_nul(&self) -> bool {
+        fn holds(val: &Val) -> bool {
+            match val {
+                Val::TStr(bytes) => bytes.contains(&0),
+                Val::Arr(items) => items.iter().any(holds),
+                Val::Obj(map) => map.iter().any(|(key, value)| holds(key) || holds(value)),
+                _ => false,
+            }
+        }
+        holds(&self.0)
+    }
 }
 
 fn key_text(key: &Val) -> String {

@@ -78,7 +78,7 @@ impl Fault {
             error_type: format!("{TYPE_BASE}{}", kind.word()),
             status: kind.status(),
             title: Some(kind.title().to_owned()),
-            detail: Some(detail.into()),
+            detail: Some(storable(detail.into())),
             instance: None,
         }
     }
@@ -93,6 +93,14 @@ impl Fault {
     pub fn is_type(&self, wanted: &str) -> bool {
         self.error_type == wanted
             || matches!((standard_word(&self.error_type), standard_word(wanted)), (Some(a), Some(b)) if a == b)
+    }
+}
+
+/// A text of whoever failed, as it can be stored: databases keep no NUL, so each is replaced by U+FFFD.
+pub fn storable(text: String) -> String {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}"),
+        false => text,
     }
 }
 

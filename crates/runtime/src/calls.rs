@@ -165,7 +165,7 @@ pub(crate) async fn try_again(
         token: row.token,
         visible_at,
         attempt,
-        last_error: Some(failure.into_bytes()),
+        last_error: Some(fault::storable(failure).into_bytes()),
     };
     dead_letters::commit_patiently(engine, tenant, vec![write]).await;
     engine.wake.at(visible_at);
@@ -236,7 +236,7 @@ fn without(secrets: &Revealed, outcome: Outcome) -> Outcome {
     }
 }
 
-/// An answer the engine can keep: JSON, within its size.
+/// An answer the engine can keep: JSON without a NUL, within its size.
 pub(crate) fn accept(engine: &Engine, data: Data) -> Attempted {
     let refuse = |detail: String| Attempted::Failed {
         fault: Fault::new(fault::Kind::Runtime, detail),
@@ -245,6 +245,11 @@ pub(crate) fn accept(engine: &Engine, data: Data) -> Attempted {
     if data.has_no_json_form() {
         return refuse(
             "the worker's answer holds NaN, an infinity or bytes, which JSON cannot say".to_owned(),
+        );
+    }
+    if data.holds_nul() {
+        return refuse(
+            "the worker's answer holds a NUL character; send binary data as base64 text".to_owned(),
         );
     }
     let size = data.to_bytes().len();

@@ -75,6 +75,7 @@ fn routes(path: &str, port: u16) -> Option<String> {
         "/moved" => status("302 Found", &format!("location: http://127.0.0.1:{port}/text\r\n")),
         "/missing" => status("404 Not Found", ""),
         "/broken" => status("503 Service Unavailable", "retry-after: 1\r\n"),
+        "/nul" => "HTTP/1.1 500 Oops\r\ncontent-length: 8\r\nconnection: close\r\n\r\nboom\0bad".to_owned(),
         "/empty" => ok("application/json", ""),
         _ => return None,
     })
@@ -158,6 +159,13 @@ async fn an_error_status_is_a_communication_error_with_that_status_and_can_be_ca
     let id = near.1.start("caught", json!({})).await;
     assert_eq!(near.1.output(id).await, json!({ "found": false }));
     assert!(near.0.letters().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_nul_in_the_text_of_an_error_is_replaced() {
+    let near = near().await;
+    let fault = near.call("nul", "{ method: get, endpoint: 'HOST/nul' }").await.unwrap_err();
+    assert!(fault.detail.as_deref().unwrap().ends_with(": boom\u{fffd}bad"), "{fault:?}");
 }
 
 #[tokio::test]

@@ -50,15 +50,84 @@ async fn an_answer_above_the_size_limit_faults_its_instance_and_is_not_stored() 
     assert!(stored.state_json.len() < 4096, "{}", stored.state_json.len());
 }
 
+/// Everything the store has of an instance as texts, of which none may hold a NUL.
+async fn assert_no_nul(world: &World, id: uuid::Uuid) {
+    let view = world.view(id).await;
+    let loaded = world.store.load(&world.tenant, id).await.unwrap().unwrap();
+    let history = world.store.history(&world.tenant, id, 0, 1000).await.unwrap();
+    let mut texts: Vec<Vec<u8>> = history.into_iter().map(|row| row.events).collect();
+    texts.extend([view.row.output, view.row.error, view.last_error_json].into_iter().flatten());
+    texts.push(loaded.state_json);
+    texts.extend(world.letters().await.into_iter().map(|letter| letter.detail.into_bytes()));
+    let calls = world.store.calls(&world.tenant, id, 100).await.unwrap();
+    texts.extend(calls.into_iter().filter_map(|call| call.last_error));
+    for text in texts {
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains('\0') && !text.contains("\\u0000"), "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_poison_failure_text_is_stored_as_text() {
+async fn a_nul_in_a_failure_text_is_replaced_before_anything_is_stored() {
     let world = World::new();
-    let (declaration, _) =
-        recording(&world, "w", |_, _| Outcome::fail(Class::Validation, "nul \0 and \u{fffd} and \"quotes\""));
+    let (declaration, _) = recording(&world, "w", |_, input| match input.as_i64() {
+        Some(1) => Outcome::fail(Class::Validation, "nul \0 and \"quotes\""),
+        Some(2) => Outcome::fail(Class::Poison, "nul \0 and \"quotes\""),
+        _ => Outcome::retry("nul \0 and \"quotes\""),
+    });
     let node = world.build().worker(declaration).start().await;
     node.deploy("d", ONE).await;
-    let id = node.start("d", json!(1)).await;
-    assert_eq!(node.fault(id).await.detail.as_deref(), Some("nul \0 and \u{fffd} and \"quotes\""));
+    for n in 1..4 {
+        let id = node.start("d", json!(n)).await;
+        if n == 3 {
+            until(|| async {
+                let calls = world.store.calls(&world.tenant, id, 1).await.unwrap();
+                calls.first().is_none_or(|call| call.last_error.is_some())
+            })
+            .await;
+            assert_no_nul(&world, id).await;
+        }
+        assert_eq!(node.fault(id).await.detail.as_deref(), Some("nul \u{fffd} and \"quotes\""));
+        assert_no_nul(&world, id).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nul_in_an_expressions_own_error_reaches_neither_the_error_nor_whoever_catches_it() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("faults", r#"do: [ { a: { set: { x: '${ error("\u0000x") }' } } } ]"#).await;
+    let id = node.start("faults", json!({})).await;
+    assert!(node.fault(id).await.detail.unwrap().contains("\u{fffd}x"));
+    assert_no_nul(&world, id).await;
+    node.deploy(
+        "catches",
+        r#"do: [ { a: { try: [ { b: { set: { x: '${ error("\u0000x") }' } } } ], catch: { as: err, do: [ { c: { set: { e: '${ $err.detail }' } } } ] } } } ]"#,
+    )
+    .await;
+    let id = node.start("catches", json!({})).await;
+    assert!(node.output(id).await["e"].as_str().unwrap().contains("\u{fffd}x"));
+    assert_no_nul(&world, id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_a_nul_faults_its_instance_only() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, input| match input.as_i64() {
+        Some(1) => Outcome::Done(Data::text("a\0b")),
+        Some(2) => Outcome::Done(Data::array([Data::map([("a\0b".to_owned(), Data::NULL)])])),
+        _ => Outcome::Done(input),
+    });
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", ONE).await;
+    for n in 1..3 {
+        let id = node.start("d", json!(n)).await;
+        let fault = node.fault(id).await;
+        assert!(fault.error_type.ends_with("/runtime") && fault.detail.unwrap().contains("NUL"));
+        assert_no_nul(&world, id).await;
+    }
+    let fine = node.start("d", json!(3)).await;
+    assert_eq!(node.output(fine).await, json!(3));
 }
 
 #[tokio::test(start_paused = true)]
