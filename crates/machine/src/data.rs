@@ -3,6 +3,8 @@
 //! [`Data`] wraps the expression engine's value type so that evaluating never converts. Every value that enters
 //! through [`Data::parse`] has passed the limits of [`Limits`]; every value that leaves is plain JSON.
 
+pub(crate) mod number;
+
 use jaq_json::Num;
 pub use jaq_json::Val;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -25,7 +27,8 @@ pub enum DataError {
     Syntax(String),
     #[error("nested deeper than {DEPTH_MAX} levels")]
     Depth,
-    #[error("number {0} is outside the range of a 64-bit float")]
+    /// Which number, and why.
+    #[error("number {0}")]
     Number(String),
     #[error("text holds a NUL character")]
     Nul,
@@ -60,13 +63,15 @@ impl Data {
         Data(Val::obj(entries.into_iter().map(|(k, v)| (Data::text(k).0, v.0)).collect()))
     }
 
-    /// Reads JSON from outside: UTF-8, within the depth limit, no duplicate keys, no NUL, finite numbers.
+    /// Reads JSON from outside: UTF-8, within the depth limit, no duplicate keys, no NUL, no number that 64 bits
+    /// cannot hold.
     pub fn parse(bytes: &[u8]) -> Result<Data, DataError> {
         let mut reader = serde_json::Deserializer::from_slice(bytes);
         let seed = Strict { depth: 0 };
         let value = serde::de::DeserializeSeed::deserialize(seed, &mut reader)
             .map_err(|error| strict_error(&error.to_string()))?;
         reader.end().map_err(|error| strict_error(&error.to_string()))?;
+        number::check(bytes)?;
         Ok(Data(value))
     }
 
@@ -316,7 +321,8 @@ fn strict_error(message: &str) -> DataError {
         _ if bare.starts_with(KEY_MARK) => DataError::DuplicateKey(bare[KEY_MARK.len()..].to_owned()),
         _ if bare == "recursion limit exceeded" => DataError::Depth,
         _ if bare == "number out of range" => {
-            DataError::Number(message.rsplit("out of range").next().unwrap_or("").trim().to_owned())
+            let place = message.rsplit("out of range").next().unwrap_or("").trim();
+            DataError::Number(format!("{place} is outside the range of a 64-bit float"))
         }
         _ => DataError::Syntax(message.to_owned()),
     }

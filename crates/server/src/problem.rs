@@ -170,7 +170,7 @@ impl From<DataError> for Problem {
     fn from(error: DataError) -> Problem {
         let (code, hint): (Code, Option<&str>) = match &error {
             DataError::Depth => (code::TOO_DEEP, Some("flatten the value")),
-            DataError::Number(_) => (code::NUMBER_OUT_OF_RANGE, Some("send it as text")),
+            DataError::Number(_) => (code::NUMBER_OUT_OF_RANGE, Some("write it as text")),
             DataError::Nul => (code::NUL_CHARACTER, Some("send binary data as base64 text")),
             DataError::DuplicateKey(_) => (code::DUPLICATE_KEY, Some("keep one of them")),
             DataError::Syntax(message) if is_lone_surrogate(message) => (code::LONE_SURROGATE, None),

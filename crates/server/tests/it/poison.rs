@@ -17,6 +17,11 @@ fn corpus() -> Vec<(Vec<u8>, &'static str)> {
         (br#"{"\ud800": 1}"#.to_vec(), "lone-surrogate"),
         (b"1e400".to_vec(), "number-out-of-range"),
         (b"[-1e400]".to_vec(), "number-out-of-range"),
+        (b"18446744073709551616".to_vec(), "number-out-of-range"),
+        (b"-9223372036854775809".to_vec(), "number-out-of-range"),
+        (br#"{"a":[12345678901234567890123]}"#.to_vec(), "number-out-of-range"),
+        (b"1e-400".to_vec(), "number-out-of-range"),
+        (b"-0.5E-999".to_vec(), "number-out-of-range"),
         (br#"{"a":1,"a":2}"#.to_vec(), "duplicate-key"),
         (br#"{"x":{"b":1,"\u0062":2}}"#.to_vec(), "duplicate-key"),
         (deep("[", "]", 70), "too-deep"),
@@ -73,7 +78,16 @@ async fn data_at_the_edge_of_what_is_allowed_survives_unchanged() {
     world.deploy("keep", "  - keep:\n      set: ${ . }").await;
     let levels = 60;
     let deep = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
-    for value in ["9007199254740993", "-9223372036854775808", "\"\\ud83d\\ude00 é\"", "1.5e300", &deep] {
+    for value in [
+        "9007199254740993",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "\"18446744073709551616 \\\" 1e-400\"",
+        "\"\\ud83d\\ude00 é\"",
+        "1.5e300",
+        "5e-324",
+        &deep,
+    ] {
         let input: serde_json::Value = serde_json::from_str(value).unwrap();
         let id = world.start("keep", json!({ "v": input })).await;
         assert_eq!(world.result(&id).await["output"]["v"], input, "{value}");
@@ -96,6 +110,11 @@ async fn bad_documents_are_refused_with_positions_and_nothing_is_stored() {
         ("name with a path", document("../bad", "1.0.0", HELLO)),
         ("no steps", document("bad", "1.0.0", "  []")),
         ("a number that is none", document("bad", "1.0.0", "  - a:\n      set: { x: 1e400 }")),
+        (
+            "an integer of more than 64 bits",
+            document("bad", "1.0.0", "  - a:\n      set: { x: 18446744073709551616 }"),
+        ),
+        ("a number that is lost", document("bad", "1.0.0", "  - a:\n      set: { x: 1e-400 }")),
         ("a scalar", "42".to_owned()),
         ("nothing", String::new()),
     ];

@@ -1,7 +1,8 @@
 //! Reads JSON into the tree.
 //!
 //! serde_json decides whether the text is JSON at all; the reader here then only has to find out where
-//! everything stands, and looks for what serde_json lets through: duplicate keys, NUL, our depth limit.
+//! everything stands, and looks for what serde_json lets through: duplicate keys, NUL, numbers it changes, our depth
+//! limit.
 
 use super::{
     DEPTH_MAX, KEY_BYTES_MAX, Mark, NodeId, Origin, Problem, ROOT, Report, Segment, Tree, Value, scalar,
@@ -70,14 +71,20 @@ impl Reader<'_> {
             _ => {
                 let end = self.text[self.offset..].find([',', ']', '}', ' ', '\t', '\r', '\n']);
                 let end = end.map_or(self.text.len(), |end| self.offset + end);
-                let value = match &self.text[self.offset..end] {
-                    "null" => Value::Null,
-                    "true" => Value::Bool(true),
-                    "false" => Value::Bool(false),
-                    number => Value::Number(scalar::number(number).unwrap_or_default()),
+                let (value, refused) = match &self.text[self.offset..end] {
+                    "null" => (Value::Null, None),
+                    "true" => (Value::Bool(true), None),
+                    "false" => (Value::Bool(false), None),
+                    number => match scalar::number(number) {
+                        Ok(number) => (Value::Number(number), None),
+                        Err(message) => (Value::Null, Some(message)),
+                    },
                 };
                 self.advance(end - self.offset);
-                self.tree.add(parent, segment, mark, value);
+                let id = self.tree.add(parent, segment, mark, value);
+                if let Some(message) = refused {
+                    self.report.error(number_range(self.tree.at(id).place(), message));
+                }
             }
         }
         Ok(())
@@ -181,6 +188,10 @@ pub(super) fn refuse_long(key: &str, mark: Mark) -> Result<(), Problem> {
         }
         false => Ok(()),
     }
+}
+
+pub(super) fn number_range(place: super::Place, message: String) -> Problem {
+    Problem::new(place, "number-range", message).hint("quote it if it is meant as text")
 }
 
 pub(super) fn nul(place: super::Place) -> Problem {

@@ -1,7 +1,7 @@
 //! What a plain scalar means: the YAML 1.2 core schema, with `true` and `false` as the only booleans.
 
 use super::Value;
-use crate::data::Data;
+use crate::data::{Data, number};
 
 /// A plain scalar as a value; `None` if it is text.
 pub(super) fn resolve(plain: &str) -> Option<Result<Value, String>> {
@@ -56,16 +56,16 @@ fn decimal(plain: &str) -> Option<Result<Data, String>> {
     Some(number(plain.strip_prefix('+').unwrap_or(plain)))
 }
 
-/// A decimal number: exact if it is an integer of 64 bits, otherwise the nearest float.
+/// A decimal number: an integer of 64 bits, or the nearest float of one that is written as a fraction.
 pub(super) fn number(text: &str) -> Result<Data, String> {
+    if let Some(why) = number::refusal(text) {
+        return Err(format!("number {}", number::complaint(text, why)));
+    }
     if let Ok(number) = text.parse::<i64>() {
         return Ok(Data::int(number));
     }
     if let Ok(number) = text.parse::<u64>() {
         return Ok(Data::from_json(number.into()));
     }
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(Data::from_json(number.into())),
-        _ => Err(format!("number {text} is outside the range of a 64-bit float")),
-    }
+    Ok(Data::from_json(text.parse::<f64>().unwrap_or_default().into()))
 }

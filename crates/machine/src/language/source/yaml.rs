@@ -6,7 +6,7 @@
 use super::{
     ALIAS_NODES_MAX, DEPTH_MAX, Mark, NodeId, Origin, Place, Problem, ROOT, Report, Segment, Tree, Value,
     escape,
-    json::{duplicate_key, nul, refuse_long, too_deep},
+    json::{duplicate_key, nul, number_range, refuse_long, too_deep},
     scalar,
 };
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
@@ -168,8 +168,7 @@ impl Builder<'_> {
                 None => as_text(),
                 Some(Ok(value)) => value,
                 Some(Err(message)) => {
-                    let problem = Problem::new(place.clone(), "number-range", message);
-                    self.report.error(problem.hint("quote it if it is meant as text"));
+                    self.report.error(number_range(place.clone(), message));
                     Value::Null
                 }
             },

@@ -144,6 +144,19 @@ fn numbers() {
         &set("1e400"),
         "5:12 /do/0/a/set/x number-range: number 1e400 is outside the range of a 64-bit float => quote it if it is meant as text",
     );
+    for (number, why) in [
+        ("18446744073709551616", "is an integer that does not fit into 64 bits"),
+        ("-9223372036854775809", "is an integer that does not fit into 64 bits"),
+        ("1e-400", "is too small for a 64-bit float"),
+    ] {
+        let problem = format!("number-range: number {number} {why} => quote it if it is meant as text");
+        refused(&set(number), &format!("5:12 /do/0/a/set/x {problem}"));
+        let json = format!(
+            r#"{{"document":{{"dsl":"1.0.3","namespace":"t","name":"n","version":"1.0.0"}},"do":[{{"a":{{"set":{{
+"x":{number}}}}}}}]}}"#
+        );
+        refused_json(&json, &format!("2:1 /do/0/a/set/x {problem}"));
+    }
     refused(
         &set(".inf"),
         "5:12 /do/0/a/set/x number-range: infinity has no JSON form => quote it if it is meant as text",
@@ -152,6 +165,8 @@ fn numbers() {
         &set(".NaN"),
         "5:12 /do/0/a/set/x number-range: not-a-number has no JSON form => quote it if it is meant as text",
     );
+    assert_eq!(value_of("18446744073709551615"), "18446744073709551615");
+    assert_eq!(value_of("0e-400"), "0");
     assert_eq!(value_of("0x1F"), "31");
     assert_eq!(value_of("0o17"), "15");
     assert_eq!(value_of("+1"), "1");
