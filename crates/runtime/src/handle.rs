@@ -214,9 +214,15 @@ impl Handle {
         starts::start(&self.engine, tenant, start).await
     }
 
-    /// Starts many; each is answered by itself, in order.
+    /// Starts many; each is answered by itself, in order. Of those with the same business key the first gets it.
     pub async fn start_many(&self, tenant: &TenantId, starts: Vec<Start>) -> Vec<Answer<Started>> {
-        futures_util::future::join_all(starts.into_iter().map(|start| self.start(tenant, start))).await
+        starts::start_many(&self.engine, tenant, starts).await
+    }
+
+    /// Notes a request for many starts under a key, before they are made. `true` if the same request came before;
+    /// one with another hash is refused as `KeyReused`.
+    pub async fn note_request(&self, tenant: &TenantId, key: &str, hash: Vec<u8>) -> Answer<bool> {
+        starts::note_request(&self.engine, tenant, key, hash).await
     }
 
     /// Answers the signal's id once it is durable. Sending again with the same id has no second effect.

@@ -10,11 +10,12 @@ use crate::{
     slots::Cached,
     turn,
 };
+use futures_util::future::join_all;
 use machine::{
     Command, Data, Program, Subject, TenantId, Time, command::Trace, id, state::BusinessReference,
 };
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 use store::{Commit, Conflict, Outcome, Write, rows::*, views::InstanceView};
 use uuid::Uuid;
 
@@ -26,6 +27,71 @@ pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start)
     let id = start.id.unwrap_or_else(|| engine.entropy.id(now));
     let (owned, tenant) = (engine.clone(), tenant.clone());
     to_the_end(engine, async move { start_as(&owned, &tenant, start, id, now).await }).await
+}
+
+/// Starts many; each is answered by itself, in order. Those that want the same business key come one after the other,
+/// so that the first of them gets it.
+pub(crate) async fn start_many(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    starts: Vec<Start>,
+) -> Vec<Result<Started, Refusal>> {
+    let mut lines: Vec<Vec<(usize, Start)>> = Vec::with_capacity(starts.len());
+    let mut by_key = HashMap::<String, usize>::new();
+    for (index, start) in starts.into_iter().enumerate() {
+        let line = match &start.business_key {
+            Some(key) => *by_key.entry(key.clone()).or_insert(lines.len()),
+            None => lines.len(),
+        };
+        match lines.get_mut(line) {
+            Some(line) => line.push((index, start)),
+            None => lines.push(vec![(index, start)]),
+        }
+    }
+    let lines = lines.into_iter().map(|line| async move {
+        let mut answers = Vec::with_capacity(line.len());
+        for (index, one) in line {
+            answers.push((index, start(engine, tenant, one).await));
+        }
+        answers
+    });
+    let mut answers: Vec<_> = join_all(lines).await.into_iter().flatten().collect();
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Notes a request for many starts under its key, before any of them: each start has a record of its own, this one
+/// is there to know the request again. `true` if the same request came before; another under the same key is refused.
+pub(crate) async fn note_request(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    key: &str,
+    hash: Vec<u8>,
+) -> Result<bool, Refusal> {
+    if !engine.is_accepting() {
+        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    let record = InboxRow {
+        scope: START_SCOPE.to_owned(),
+        key: key.to_owned(),
+        request_hash: hash.clone(),
+        answer: Vec::new(),
+        created_at: engine.now_of(tenant),
+    };
+    let commit = Commit { tenant: tenant.clone(), writes: vec![Write::ClaimKey(record)] };
+    match engine.committer.commit(commit).await {
+        Ok(Outcome::Committed) => return Ok(false),
+        Ok(Outcome::Conflict(_)) | Err(store::Error::Unknown(_)) => {}
+        Ok(Outcome::Rejected(detail)) => {
+            return Err(Refusal::Invalid { code: "refused-by-store", detail, problems: vec![] });
+        }
+        Err(error) => return Err(refusal::of_store(error)),
+    }
+    match engine.store.inbox(tenant, START_SCOPE, key).await.map_err(refusal::of_store)? {
+        Some(record) if record.request_hash == hash => Ok(true),
+        Some(_) => Err(Refusal::KeyReused),
+        None => Err(Refusal::Unavailable("the request could not be noted; retry".to_owned())),
+    }
 }
 
 /// Starts, listening for the end from before the beginning. `None` if an earlier request started it.

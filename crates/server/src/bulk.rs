@@ -12,6 +12,8 @@ use crate::{
 use axum::{
     Json,
     extract::{Request, State},
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
 };
 use machine::{
     Data,
@@ -67,24 +69,32 @@ pub(crate) struct ItemAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ProblemBody>)]
     problem: Option<serde_json::Value>,
+    /// The address of the instance that is in the way, as the header of the same name has it for a single start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
 }
 
-/// Starts up to 1000 instances. `Idempotency-Key` makes the whole request repeatable; an item may carry its own key.
+/// Starts up to 1000 instances. `Idempotency-Key` makes the whole request repeatable: sent again, it answers the same
+/// instances. An item may carry its own key. Of items with the same business key the first gets it.
 #[utoipa::path(
     post, path = "/api/v1/instances/bulk", tag = "instances", operation_id = "start_instances",
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
     request_body = BulkRequest,
-    responses((status = 200, description = "one answer per item, in order", body = BulkAnswer))
+    responses(
+        (status = 200, description = "one answer per item, in order", body = BulkAnswer),
+        (status = 422, description = "the idempotency key was used for another request", body = ProblemBody),
+    )
 )]
 pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
     request: Request,
-) -> Result<Json<BulkAnswer>, Problem> {
+) -> Result<Response, Problem> {
     Parameters::read(request.uri(), &[])?;
     let headers = request.headers().clone();
     let request_key = query::idempotency_key(&headers)?;
     let body = body::Json::read(request, app.options.bulk_bytes_max, &app.options).await?;
+    let hash = Sha256::digest(body.0.as_ref().map(Data::to_bytes).unwrap_or_default()).to_vec();
     let items = body.fields(&["items"])?.items("items", ITEMS_MAX)?;
     if items.is_empty() {
         return Err(Problem::at(code::INVALID_VALUE, "/items", "at least one item is needed"));
@@ -97,8 +107,21 @@ pub(crate) async fn start(
         }
         parsed.push(start);
     }
-    let items = detached(async move { Ok(start_all(&app, &caller, parsed).await) }).await?;
-    Ok(Json(BulkAnswer { items }))
+    let (items, known) = detached(async move {
+        let known = match &request_key {
+            Some(key) => app.handle.note_request(&caller.tenant, &hashed(key), hash).await?,
+            None => false,
+        };
+        Ok((start_all(&app, &caller, parsed).await, known))
+    })
+    .await?;
+    // A request that was cut off the first time is finished now: that is no mere repetition.
+    let replayed = known && items.iter().all(|item| item.replayed != Some(false));
+    let mut response = Json(BulkAnswer { items }).into_response();
+    if replayed {
+        response.headers_mut().insert(starts::REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }
 
 fn read_item(item: &Data, index: usize, request_key: Option<&str>) -> Result<Start, Problem> {
@@ -110,11 +133,16 @@ fn read_item(item: &Data, index: usize, request_key: Option<&str>) -> Result<Sta
     Ok(start)
 }
 
-/// The request's key made an item's own. Hashed so that a long key and the index stay within the limit.
+/// The request's key made an item's own.
 fn item_key(request_key: &str, index: usize) -> String {
+    format!("{}:{index}", hashed(request_key))
+}
+
+/// The request's key among those of single starts. Hashed so that a long key and an index stay within the limit.
+fn hashed(request_key: &str) -> String {
     let digest = Sha256::digest(request_key.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("bulk:{hex}:{index}")
+    format!("bulk:{hex}")
 }
 
 async fn start_all(app: &App, caller: &Caller, parsed: Vec<Result<Start, Problem>>) -> Vec<ItemAnswer> {
@@ -135,12 +163,14 @@ async fn start_all(app: &App, caller: &Caller, parsed: Vec<Result<Start, Problem
                 id: Some(id::show(Kind::Instance, started.id)),
                 replayed: Some(started.replayed),
                 problem: None,
+                location: None,
             },
             Err(problem) => ItemAnswer {
                 status: problem.code.status,
                 id: None,
                 replayed: None,
                 problem: serde_json::to_value(problem.body(None, None)).ok(),
+                location: problem.header(&header::LOCATION).map(str::to_owned),
             },
         });
     }

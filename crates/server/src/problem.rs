@@ -134,6 +134,12 @@ impl Problem {
         self
     }
 
+    /// A header that the answer will have.
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        let (_, value) = self.headers.iter().find(|(own, _)| own == name)?;
+        value.to_str().ok()
+    }
+
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

@@ -136,12 +136,52 @@ async fn bulk_answers_each_item_by_itself() {
     assert_eq!(statuses, [201, 404, 400, 201, 400]);
     assert_eq!(first["items"][2]["problem"]["errors"][0]["pointer"], "/items/2/definition");
     assert_ne!(first["items"][0]["id"], first["items"][3]["id"]);
-    let again = world.post_with("/api/v1/instances/bulk", &key, body).await.ok(200);
+    let again = world.post_with("/api/v1/instances/bulk", &key, body).await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    let again = again.ok(200);
     for at in [0, 3] {
         assert_eq!(again["items"][at]["id"], first["items"][at]["id"]);
         assert_eq!(again["items"][at]["replayed"], true);
     }
     world.post("/api/v1/instances/bulk", json!({"items": []})).await.problem(400, "invalid-value");
+}
+
+#[tokio::test]
+async fn a_bulk_key_used_for_another_body_starts_nothing() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    let good = hello(json!({"name": "x"}));
+    let key = [("idempotency-key", "bulk-2")];
+    let first = world.post_with("/api/v1/instances/bulk", &key, json!({"items": [good, good]})).await;
+    assert_eq!(
+        (first.ok(200)["items"].as_array().unwrap().len(), first.header("idempotency-replayed")),
+        (2, "")
+    );
+    let other = json!({"items": [good, good, good]});
+    let refused = world.post_with("/api/v1/instances/bulk", &key, other).await;
+    refused.problem(422, "idempotency-key-reused");
+    let there = world.get("/api/v1/instances").await.ok(200);
+    assert_eq!(there["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn of_two_items_with_one_business_key_the_earlier_starts_and_the_later_learns_who_holds_it() {
+    let world = World::new().await;
+    world.deploy("hear", LISTEN).await;
+    for round in 0..20 {
+        let item =
+            json!({"definition": {"namespace": "test", "name": "hear"}, "key": format!("order-{round}")});
+        let items = vec![item; 4];
+        let answer = world.post("/api/v1/instances/bulk", json!({"items": items})).await.ok(200);
+        let items = answer["items"].as_array().unwrap();
+        let statuses: Vec<u64> = items.iter().map(|item| item["status"].as_u64().unwrap()).collect();
+        assert_eq!(statuses, [201, 409, 409, 409]);
+        let holder = format!("/api/v1/instances/{}", items[0]["id"].as_str().unwrap());
+        for loser in &items[1..] {
+            assert_eq!(loser["problem"]["code"], "business-key-taken");
+            assert_eq!(loser["location"], holder);
+        }
+    }
 }
 
 #[tokio::test]
