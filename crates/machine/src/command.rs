@@ -91,6 +91,10 @@ pub enum Command {
         #[serde(default)]
         mapping: crate::version::Mapping,
     },
+    /// A dead letter of the instance is no more: its signal is queued again, or it was thrown away.
+    LetterTaken {
+        replayed: bool,
+    },
     /// What stands for this wait was given up as a dead letter, and is put back.
     PutBack {
         token: u64,

@@ -127,6 +127,7 @@ impl Turn<'_> {
             (Status::Open, Command::Pause) => Ok(self.pause()),
             (Status::Paused, Command::Resume) => self.resume(),
             (Status::Faulted, Command::Retry) => self.retry_failed(),
+            (_, Command::LetterTaken { replayed }) => Ok(self.letter_taken(*replayed)),
             (Status::Open | Status::Paused, Command::PutBack { token }) => Ok(self.put_back(*token)),
             // A faulted instance may be run again: what is said to it meanwhile is kept.
             (Status::Faulted, Command::Signal { .. }) => Ok(self.park(command)),

@@ -222,7 +222,8 @@ pub(crate) async fn replay(
         }
         "call" => (Command::PutBack { token: origin.token }, vec![Write::Call(call_of(row, origin, now))]),
         _ => {
-            consume(engine, tenant, vec![guard, Write::Signal(signal_of(row, origin, now))]).await?;
+            let signal = Write::Signal(signal_of(row, origin, now));
+            take(engine, tenant, (id, instance), vec![signal], actor).await?;
             engine.wake.at(now);
             return Ok(());
         }
@@ -231,6 +232,7 @@ pub(crate) async fn replay(
         guards: vec![guard],
         also: back,
         actor: Some(actor.to_owned()),
+        letter: Some(id),
         ..Work::new(tenant.clone(), instance, command)
     };
     match turn::ask(engine, work).await {
@@ -287,8 +289,45 @@ fn signal_of(row: DeadLetterRow, origin: Origin, now: Time) -> SignalRow {
 }
 
 /// Throws a dead letter away.
-pub(crate) async fn discard(engine: &Arc<Engine>, tenant: &TenantId, id: Uuid) -> Result<(), Refusal> {
-    consume(engine, tenant, vec![Write::ConsumeDeadLetter { id }]).await
+pub(crate) async fn discard(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    id: Uuid,
+    actor: &str,
+) -> Result<(), Refusal> {
+    let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?;
+    let row = row.ok_or_else(|| Refusal::NotFound("dead letter".to_owned()))?;
+    take(engine, tenant, (id, row.instance.unwrap_or_default()), vec![], actor).await
+}
+
+/// Consumes a letter; what is put `back` instead, and what the instance's history says of it, are in the same commit.
+/// Without an instance that can be read there is no history to write in, and only the log tells.
+async fn take(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    (id, instance): (Uuid, Uuid),
+    back: Vec<Write>,
+    actor: &str,
+) -> Result<(), Refusal> {
+    let guard = Write::ConsumeDeadLetter { id };
+    let command = Command::LetterTaken { replayed: !back.is_empty() };
+    let work = Work {
+        guards: vec![guard.clone()],
+        also: back.clone(),
+        actor: Some(actor.to_owned()),
+        letter: Some(id),
+        ..Work::new(tenant.clone(), instance, command)
+    };
+    let unreadable = [Reason::DefinitionMissing.word(), Reason::SnapshotInconsistent.word()];
+    match turn::ask(engine, work).await {
+        Ok(_) => Ok(()),
+        // Either the letter or the instance is gone; the letter's own guard tells which.
+        Err(Refusal::NotFound(_)) => consume(engine, tenant, [vec![guard], back].concat()).await,
+        Err(Refusal::Conflict { code, .. }) if unreadable.contains(&code) => {
+            consume(engine, tenant, [vec![guard], back].concat()).await
+        }
+        Err(refusal) => Err(refusal),
+    }
 }
 
 async fn consume(engine: &Arc<Engine>, tenant: &TenantId, writes: Vec<Write>) -> Result<(), Refusal> {

@@ -390,7 +390,7 @@ impl Handle {
 
     pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
         tracing::info!(%tenant, dead_letter = %id, actor, "discard");
-        dead_letters::discard(&self.engine, tenant, id).await
+        dead_letters::discard(&self.engine, tenant, id, actor).await
     }
 
     /// Takes a dataset in, item by item.

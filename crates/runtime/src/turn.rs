@@ -51,6 +51,8 @@ pub(crate) struct Work {
     pub(crate) hold: Option<Hold>,
     /// Who asked for it, for history.
     pub(crate) actor: Option<String>,
+    /// The dead letter it is about, for history.
+    pub(crate) letter: Option<Uuid>,
     /// The version the caller has seen: at any other the work is refused as stale.
     pub(crate) expected: Option<i64>,
 }
@@ -71,6 +73,7 @@ impl Work {
             permit: None,
             hold: None,
             actor: None,
+            letter: None,
             expected: None,
         }
     }
@@ -247,7 +250,7 @@ async fn attempt(
         return if remembered { Err(Trouble::Lost) } else { consume_only(engine, work, current).await };
     };
     if let Some(actor) = &work.actor {
-        say_who(&mut decision, actor);
+        say_who(&mut decision, actor, work.letter);
     }
     let version = current.version + 1;
     let mut commit =
@@ -300,13 +303,15 @@ fn is_expected(work: &Work, version: i64, remembered: bool) -> Result<(), Troubl
     }
 }
 
-/// What somebody ordered is in history with who did.
-fn say_who(decision: &mut Decision, actor: &str) {
+/// What somebody ordered is in history with who did, and of which dead letter.
+fn say_who(decision: &mut Decision, actor: &str, letter: Option<Uuid>) {
     let ordered = |event: &&mut machine::command::Event| {
-        event.kind == "dead-letter.replayed" || event.kind.starts_with("workflow.")
+        event.kind.starts_with("dead-letter.") || event.kind.starts_with("workflow.")
     };
     if let Some(event) = decision.events.iter_mut().find(ordered) {
         let mut detail = event.detail.take().and_then(|detail| detail.entries()).unwrap_or_default();
+        let letter = letter.map(|letter| Data::text(id::show(id::Kind::DeadLetter, letter)));
+        detail.extend(letter.map(|letter| ("letter".to_owned(), letter)));
         detail.push(("by".to_owned(), Data::text(actor)));
         event.detail = Some(Data::map(detail));
     }

@@ -28,6 +28,12 @@ impl Turn<'_> {
         true
     }
 
+    /// Whatever the instance has come to: history says what became of what was given up.
+    pub(super) fn letter_taken(&mut self, replayed: bool) -> bool {
+        self.note(if replayed { "dead-letter.replayed" } else { "dead-letter.discarded" }, None, None);
+        true
+    }
+
     /// Keeps what comes in while paused; it is obeyed on resume.
     pub(super) fn park(&mut self, command: &Command) -> bool {
         let answers_wait = matches!(

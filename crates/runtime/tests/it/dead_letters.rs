@@ -252,3 +252,95 @@ async fn a_crash_in_the_middle_of_a_replay_replays_once() {
         assert_eq!(world.count(id, "signal.received").await, 1);
     }
 }
+
+/// The events of these kinds, with what they say.
+async fn told(world: &World, id: Uuid, kind: &str) -> Vec<serde_json::Value> {
+    let rows = world.store.history(&world.tenant, id, 0, 1000).await.unwrap();
+    let events =
+        rows.iter().flat_map(|row| serde_json::from_slice::<Vec<serde_json::Value>>(&row.events).unwrap());
+    events.filter(|event| event["kind"] == kind).map(|mut event| event["detail"].take()).collect()
+}
+
+fn shown(letter: &DeadLetterRow) -> String {
+    machine::id::show(machine::id::Kind::DeadLetter, letter.id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_says_who_discarded_or_replayed_a_letter() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    for letter in [1, 2] {
+        let row = letter_of(&node, Uuid::from_u128(letter), id);
+        world.write(vec![Write::DeadLetter(Box::new(row))]).await;
+    }
+    let letters = world.letters().await;
+    node.handle.discard_dead_letter(&node.tenant, letters[0].id, "ann").await.unwrap();
+    let said = json!({ "letter": shown(&letters[0]), "by": "ann" });
+    assert_eq!(told(&world, id, "dead-letter.discarded").await, [said]);
+    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letters[0].id, "bob").await));
+    node.handle.replay_dead_letter(&node.tenant, letters[1].id, "bob").await.unwrap();
+    let said = json!({ "letter": shown(&letters[1]), "by": "bob" });
+    assert_eq!(told(&world, id, "dead-letter.replayed").await, [said]);
+    assert_eq!(node.output(id).await, json!([7]));
+    assert_eq!(world.count(id, "dead-letter.discarded").await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_of_an_ended_instance_is_discarded_without_waking_it() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    node.handle.order(&node.tenant, id, Order::Cancel, "op").await.unwrap();
+    let row = letter_of(&node, Uuid::from_u128(3), id);
+    world.write(vec![Write::DeadLetter(Box::new(row))]).await;
+    let before = world.view(id).await.row;
+    node.handle.discard_dead_letter(&node.tenant, Uuid::from_u128(3), "ann").await.unwrap();
+    assert_eq!(told(&world, id, "dead-letter.discarded").await.len(), 1);
+    assert_eq!((world.view(id).await.row, world.letters().await.len()), (before, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replayed_call_says_which_letter_it_was() {
+    let world = World::new();
+    let (declaration, _) = recording(&world, "w", |_, _| Outcome::fail(Class::Poison, "no"));
+    let node = world.build().worker(declaration).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default' } } ]").await;
+    let id = node.start("d", json!({})).await;
+    let letter = world.letter().await;
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "ann").await.unwrap();
+    let said = told(&world, id, "workflow.retried").await;
+    assert_eq!((&said[0]["letter"], &said[0]["by"]), (&json!(shown(&letter)), &json!("ann")));
+}
+
+/// A signal `go` that was given up.
+fn letter_of(node: &Up, letter: Uuid, instance: Uuid) -> DeadLetterRow {
+    let envelope = machine::command::SignalEnvelope {
+        signal_id: letter,
+        workflow_instance_id: instance,
+        runtime_provider: machine::command::RUNTIME_PROVIDER.to_owned(),
+        signal_type: machine::command::SignalType::ExternalSignal,
+        expected_version: 0,
+        waiting_token: None,
+        occurred_at_utc: String::new(),
+        due_at_utc: None,
+        payload: machine::Data::from_json(json!({ "event": { "type": "go", "data": 7 } })),
+        tenant_id: None,
+        trace_id: None,
+        correlation_id: None,
+    };
+    DeadLetterRow {
+        id: letter,
+        source: "signal".to_owned(),
+        reason: "retries-exhausted".to_owned(),
+        detail: "no".to_owned(),
+        instance: Some(instance),
+        envelope: serde_json::to_vec(&envelope).unwrap(),
+        origin: serde_json::to_vec(&json!({ "id": letter, "name": "ExternalSignal" })).unwrap(),
+        attempts: 3,
+        last_node: node.node.id(),
+        failed_at: machine::Time(0),
+    }
+}
