@@ -81,7 +81,7 @@ async fn a_key_may_end_by_itself() {
     let world = World::new().await;
     let body = |expires_at: &str| json!({"name": "ci", "roles": ["viewer"], "expires_at": expires_at});
     let made = world.post("/api/v1/keys", body("2999-01-31T12:00:00Z")).await.ok(201);
-    assert_eq!(made["expires_at"], "2999-01-31T12:00:00.000000Z");
+    assert_eq!(made["expires_at"], "2999-01-31T12:00:00Z");
     world.post("/api/v1/keys", body("tomorrow")).await.problem(400, "invalid-value");
     world.post("/api/v1/keys", body("1999-01-31T12:00:00Z")).await.problem(400, "invalid-value");
     assert_eq!(

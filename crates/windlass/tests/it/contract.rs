@@ -127,5 +127,5 @@ async fn shapes_of_json() {
     assert_eq!(all["items"].as_array().unwrap().len(), 8, "all pages");
     assert_eq!(all["next"], Value::Null);
     let key = json(&["key", "create", "--name", "bot", "--role", "viewer"]).await;
-    assert_eq!(members(&key), ["id", "name", "roles", "secret"]);
+    assert_eq!(members(&key), ["expires_at", "id", "name", "roles", "secret"]);
 }
