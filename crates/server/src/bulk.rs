@@ -157,6 +157,9 @@ async fn start_all(app: &App, caller: &Caller, parsed: Vec<Result<Start, Problem
                 None => Err(Problem::internal("the runtime answered fewer starts than were asked")),
             },
         };
+        if let Err(problem) = &answer {
+            problem.log("of one item of a bulk start");
+        }
         items.push(match answer {
             Ok(started) => ItemAnswer {
                 status: 201,

@@ -303,6 +303,23 @@ async fn a_letter_of_an_ended_instance_is_discarded_without_waking_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_letter_of_an_instance_that_cannot_be_read_can_still_be_replayed_and_discarded() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("d", LISTEN).await;
+    let id = node.start("d", json!({})).await;
+    world.rewrite(id, |json| *json = json!({ "nothing": "of use" })).await;
+    node.signal(id, "go", json!(1)).await;
+    let letter = world.letter().await;
+    assert_eq!(letter.reason, "snapshot-inconsistent");
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "ann").await.unwrap();
+    until(|| async { world.letters().await.first().is_some_and(|again| again.id != letter.id) }).await;
+    let again = world.letter().await;
+    node.handle.discard_dead_letter(&node.tenant, again.id, "ann").await.unwrap();
+    assert_eq!((world.letters().await.len(), world.counts().await.signals), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replayed_call_says_which_letter_it_was() {
     let world = World::new();
     let (declaration, _) = recording(&world, "w", |_, _| Outcome::fail(Class::Poison, "no"));
