@@ -44,7 +44,7 @@ pub(crate) fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
             .hint("one engine per data folder; name another one with --data"),
         error => Failure::failed(format!("cannot open {}", path.display())).detail(error.to_string()),
     })?;
-    Ok(Arc::new(store))
+    Ok(store.shared())
 }
 
 /// Starts a node that has the store to itself.

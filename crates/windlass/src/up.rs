@@ -108,7 +108,7 @@ fn keyring(folder: Option<&Path>) -> Result<Keyring, Failure> {
 fn in_memory() -> Result<Arc<dyn Store>, Failure> {
     let store =
         Sqlite::in_memory().map_err(|error| Failure::failed(format!("no store in memory: {error}")))?;
-    Ok(Arc::new(store))
+    Ok(store.shared())
 }
 
 /// The demo key: the one kept in the folder if the store still knows it, else a new one.

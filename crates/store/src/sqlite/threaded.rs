@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     commit::Outcome,
-    port::{Error, Result},
+    port::{Error, Result, Store},
 };
-use std::{path::Path, thread::JoinHandle};
+use std::{path::Path, sync::Arc, thread::JoinHandle};
 use tokio::sync::{mpsc, oneshot};
 
 /// Calls that may wait for the writer; the next one waits to be let in.
@@ -56,6 +56,12 @@ impl Sqlite {
     /// has one connection.
     pub fn in_memory() -> Result<Sqlite> {
         Sqlite::start(Core::open_in_memory()?, None, None)
+    }
+
+    /// The store as everybody else knows it. Here, so that its methods are built with this crate and not once more in
+    /// each that opens one.
+    pub fn shared(self) -> Arc<dyn Store> {
+        Arc::new(self)
     }
 
     fn start(core: Core, pool: Option<Pool>, lock: Option<Lock>) -> Result<Sqlite> {

@@ -80,7 +80,7 @@ impl Bench {
         let elapsed = || Duration::from_micros(SystemClock.steady_micros());
         let fsync_micros = probe::sync_p50_micros(folder.path(), &elapsed)?;
         let raw_per_second = probe::insert_rate(folder.path(), Duration::from_secs(2), &elapsed)?;
-        let store = Arc::new(Sqlite::open(folder.path().join("bench.db"))?);
+        let store = Sqlite::open(folder.path().join("bench.db"))?.shared();
         let mut parts = Parts::new(store);
         parts.sole = true;
         parts.workers.push(
