@@ -8,7 +8,7 @@ use runtime::{
     api::{DefinitionRef, Refusal, Start},
     clock::{Clock, SystemClock},
 };
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 use store::sqlite::{Sqlite, probe};
 use worker::{Declaration, Outcome};
 
