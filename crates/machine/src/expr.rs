@@ -176,6 +176,11 @@ impl Args {
     }
 }
 
+/// What the evaluations on this thread have spent since the last time this was asked; 60,000 are some milliseconds.
+pub fn take_spent() -> u64 {
+    meter::take_total()
+}
+
 impl Evaluation {
     /// Evaluates without the static bound; only ever called inside a sandbox process.
     pub fn run(&self) -> Result<Data, Fault> {

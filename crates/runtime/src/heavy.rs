@@ -1,21 +1,21 @@
 //! Decisions that take long, kept off the threads that everything else runs on.
 //!
 //! Deciding is plain computing on the thread at hand, and nearly always a matter of microseconds. A tenant whose
-//! decisions are seen to take milliseconds has its next ones made one at a time, in turn with other such tenants,
-//! while another thread takes over whatever else this one had to do. Once they are short again, it is as before.
+//! expressions are seen to take milliseconds has its next decisions made one at a time, in turn with other such
+//! tenants, while another thread takes over whatever else this one had to do. Once they are short again, it is as
+//! before. What an expression takes is counted and not timed: a thread that had to wait for its turn was not slow.
 
 use crate::fair::Fair;
-use machine::TenantId;
+use machine::{TenantId, expr};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicUsize, Ordering},
-    time::{Duration, Instant},
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// A decision that takes longer is long.
-const LONG: Duration = Duration::from_millis(4);
+/// A decision whose expressions spend more is long: from here on it is milliseconds.
+const LONG: u64 = 30_000;
 /// This many short ones in a row, and the tenant is like any other.
 const PROBATION: u32 = 32;
 
@@ -25,7 +25,7 @@ pub(crate) struct Heavy {
     /// How many short decisions a tenant still has to show.
     tenants: Mutex<BTreeMap<TenantId, u32>>,
     gate: Fair,
-    /// False in simulations: one thread there, and nothing may depend on real time.
+    /// False in simulations: there is one thread, and nobody to hold up.
     has_threads: bool,
 }
 
@@ -47,15 +47,15 @@ impl Heavy {
             return decide();
         }
         if !self.is_marked(tenant) {
-            let (answer, took) = timed(decide);
-            if took > LONG {
+            let (answer, spent) = counted(decide);
+            if spent > LONG {
                 self.mark(tenant);
             }
             return answer;
         }
         let _place = self.gate.enter(tenant).await;
-        let (answer, took) = tokio::task::block_in_place(|| timed(decide));
-        if took > LONG {
+        let (answer, spent) = tokio::task::block_in_place(|| counted(decide));
+        if spent > LONG {
             self.mark(tenant)
         } else {
             self.forgive(tenant)
@@ -85,29 +85,36 @@ impl Heavy {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "how long a thread was busy is real time")]
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let began = Instant::now();
-    let answer = work();
-    (answer, began.elapsed())
+/// Decides, and says what its expressions spent.
+fn counted<T>(decide: impl FnOnce() -> T) -> (T, u64) {
+    expr::take_spent();
+    let answer = decide();
+    (answer, expr::take_spent())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::{Data, expr::Compiled};
+
+    fn evaluate(source: &str) {
+        let compiled = Compiled::new(source, &[]).unwrap();
+        drop(compiled.eval(&Data::NULL, &expr::Args::default()));
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    #[allow(clippy::disallowed_methods, reason = "a thread that is really busy")]
-    async fn who_is_slow_is_marked_and_forgiven() {
+    async fn who_computes_long_is_marked_and_forgiven() {
         let (heavy, tenant) = (Heavy::new(), TenantId::new("acme").unwrap());
-        heavy.decide(&tenant, || ()).await;
+        heavy.decide(&tenant, || evaluate("1 + 1")).await;
         assert!(!heavy.is_marked(&tenant));
-        heavy.decide(&tenant, || std::thread::sleep(2 * LONG)).await;
+        heavy
+            .decide(&tenant, || evaluate("[range(100)] | [.[] as $a | .[] as $b | .[] as $c | 1] | add"))
+            .await;
         assert!(heavy.is_marked(&tenant));
         assert!(!heavy.is_marked(&TenantId::new("other").unwrap()));
-        // A busy machine makes some of these long; then it takes a few more.
-        for _ in 0..100 * PROBATION {
-            heavy.decide(&tenant, || ()).await;
+        for _ in 0..PROBATION {
+            assert!(heavy.is_marked(&tenant));
+            heavy.decide(&tenant, || evaluate("1 + 1")).await;
         }
         assert!(!heavy.is_marked(&tenant));
     }

@@ -37,6 +37,8 @@ thread_local! {
     static STOP: Cell<Option<Stop>> = const { Cell::new(None) };
     /// What the last evaluation left over.
     static LEFT: Cell<u64> = const { Cell::new(0) };
+    /// What all evaluations have spent since somebody asked.
+    static TOTAL: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs `work` with `units` to spend; answers what it returned and whether it was stopped.
@@ -45,7 +47,13 @@ pub(super) fn with_fuel<T>(units: u64, work: impl FnOnce() -> T) -> (T, Option<S
     STOP.set(None);
     let result = work();
     LEFT.set(FUEL.replace(u64::MAX));
+    TOTAL.set(TOTAL.get().saturating_add(spent(units)));
     (result, STOP.take())
+}
+
+/// What the evaluations on this thread have spent since the last time this was asked.
+pub(super) fn take_total() -> u64 {
+    TOTAL.take()
 }
 
 /// What the last evaluation on this thread spent of the `units` it had.
