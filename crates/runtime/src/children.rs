@@ -14,7 +14,7 @@ use crate::{
     metrics::Metrics,
     rows::{self, Born},
     slots::{self, Cached},
-    turn::{self, Source, Work},
+    turn::{self, Source, Undecided, Work},
 };
 use futures_util::FutureExt;
 use machine::{
@@ -90,7 +90,10 @@ impl Conception<'_> {
         };
         let decided = turn::decide_on(engine, self.program, &subject, None, &command, now).await;
         let mut decision = decided
-            .map_err(|detail| Fault::new(Kind::Runtime, detail))?
+            .map_err(|undecided| match undecided {
+                Undecided::Stopping => Stop::Again("the node is stopping".to_owned()),
+                Undecided::Broken(detail) => Stop::Fault(Fault::new(Kind::Runtime, detail)),
+            })?
             .expect("a start of a fresh instance always decides");
         let mut outcome = None;
         decision.effects.retain_mut(|effect| match effect {

@@ -11,7 +11,8 @@ use crate::{
     patience::Patience,
     refusal,
     rows::{self, Born},
-    schedules, turn,
+    schedules,
+    turn::{self, Undecided},
 };
 use machine::{
     Command, Data, Program, State, Subject, TenantId, Time,
@@ -129,7 +130,7 @@ async fn starts(
             Ok(_) | Err(Refusal::NotFound(_)) => continue,
             Err(refusal) => return Err(refusal),
         };
-        if !wants(engine, tenant, &program, event).await {
+        if !wants(engine, tenant, &program, event).await? {
             continue;
         }
         let instance = id::started_by(derived(schedule.id, row), now);
@@ -144,7 +145,11 @@ async fn starts(
         match turn::decide_on(engine, &program, &subject, None, &command, now).await {
             Ok(Some(decision)) => started.push(Starting { subject, program, decision }),
             Ok(None) => {}
-            Err(detail) => tracing::warn!(%tenant, detail, "an event could not start an instance"),
+            // Not to be acknowledged without the instance it is to start.
+            Err(stopping @ Undecided::Stopping) => return Err(stopping.into()),
+            Err(Undecided::Broken(detail)) => {
+                tracing::warn!(%tenant, detail, "an event could not start an instance");
+            }
         }
     }
     Ok(started)
@@ -160,17 +165,22 @@ fn derived(schedule: Uuid, row: &EventRow) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-async fn wants(engine: &Engine, tenant: &TenantId, program: &Program, event: &Data) -> bool {
+async fn wants(
+    engine: &Engine,
+    tenant: &TenantId,
+    program: &Program,
+    event: &Data,
+) -> Result<bool, Undecided> {
     let Some(When::On(strategy)) = program.ir.schedule.as_ref().map(|schedule| &schedule.when) else {
-        return false;
+        return Ok(false);
     };
     let mut answers = Vec::new();
     loop {
         match event::wanted(program, &strategy.filters, event, &answers) {
-            Ok(wanted) => return wanted,
+            Ok(wanted) => return Ok(wanted),
             Err(evaluation) => match turn::evaluated(engine, tenant, *evaluation).await {
                 Some(answer) => answers.push(answer),
-                None => return false,
+                None => return Err(Undecided::Stopping),
             },
         }
     }

@@ -143,9 +143,7 @@ async fn start_as(
         parent: None,
     };
     let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
-    let decision =
-        decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
-    let decision = decision.expect("a start of a fresh instance always decides");
+    let decision = decision?.expect("a start of a fresh instance always decides");
     let key = start.idempotency_key.as_deref();
     let begun = Begun { engine, subject: &subject, program, decision, key, hash: &hash, guards: vec![], now };
     begun.commit().await
@@ -183,9 +181,7 @@ pub(crate) async fn begin(
         let subject = Subject { tenant, instance: id, origin: None };
         let command = Command::Start { input, business: None, trace: Trace::default(), parent: None };
         let decision = turn::decide_on(engine, &program, &subject, None, &command, now).await;
-        let decision =
-            decision.map_err(|detail| Refusal::Conflict { code: "turn-failed", detail, existing: None })?;
-        let decision = decision.expect("a start of a fresh instance always decides");
+        let decision = decision?.expect("a start of a fresh instance always decides");
         let begun = Begun { engine, subject: &subject, program, decision, key: None, hash: &[], guards, now };
         begun.commit().await
     };

@@ -129,6 +129,24 @@ enum Trouble {
     /// dead-letter.
     Poison(String),
     Store(store::Error),
+    /// The node stops before there is a decision: the cause is another node's.
+    Stopping,
+}
+
+/// Why there is no decision.
+pub(crate) enum Undecided {
+    /// The node stops.
+    Stopping,
+    Broken(String),
+}
+
+impl From<Undecided> for Refusal {
+    fn from(undecided: Undecided) -> Refusal {
+        match undecided {
+            Undecided::Stopping => Refusal::Unavailable("the node is stopping".to_owned()),
+            Undecided::Broken(detail) => Refusal::Conflict { code: "turn-failed", detail, existing: None },
+        }
+    }
 }
 
 /// The code of a refusal because an instance to be created is there already.
@@ -175,6 +193,10 @@ pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Ca
             }
             Err(Trouble::Refused(refusal)) => {
                 answer(&mut work, Err(refusal));
+                return None;
+            }
+            Err(Trouble::Stopping) => {
+                answer(&mut work, Err(Undecided::Stopping.into()));
                 return None;
             }
             Err(Trouble::Store(error)) => {
@@ -409,9 +431,11 @@ async fn decide_fully(
     command: &Command,
     now: Time,
 ) -> Result<Option<Decision>, Trouble> {
-    decide_on(engine, &current.program, subject, Some(&current.state), command, now)
-        .await
-        .map_err(Trouble::Poison)
+    let decided = decide_on(engine, &current.program, subject, Some(&current.state), command, now).await;
+    decided.map_err(|undecided| match undecided {
+        Undecided::Stopping => Trouble::Stopping,
+        Undecided::Broken(detail) => Trouble::Poison(detail),
+    })
 }
 
 pub(crate) async fn decide_on(
@@ -421,7 +445,8 @@ pub(crate) async fn decide_on(
     state: Option<&State>,
     command: &Command,
     now: Time,
-) -> Result<Option<Decision>, String> {
+) -> Result<Option<Decision>, Undecided> {
+    let broken = |why: &str| Err(Undecided::Broken(why.to_owned()));
     let mut answers = Vec::new();
     loop {
         let decided =
@@ -429,12 +454,12 @@ pub(crate) async fn decide_on(
         match engine.heavy.decide(&subject.tenant, decided).await {
             Ok(Answer::Decided(decision)) => return Ok(Some(*decision)),
             Ok(Answer::Nothing) => return Ok(None),
-            Ok(Answer::Full) => return Err("the instance keeps as many unused signals as it may".to_owned()),
+            Ok(Answer::Full) => return broken("the instance keeps as many unused signals as it may"),
             Ok(Answer::Needs(evaluation)) => match evaluated(engine, &subject.tenant, *evaluation).await {
                 Some(answer) => answers.push(answer),
-                None => return Err("the node stopped".to_owned()),
+                None => return Err(Undecided::Stopping),
             },
-            Err(_) => return Err("deciding panicked".to_owned()),
+            Err(_) => return broken("deciding panicked"),
         }
     }
 }

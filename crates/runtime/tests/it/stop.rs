@@ -1,8 +1,8 @@
 //! A graceful stop: what is in flight finishes, the rest is given back at once, no attempt is burnt.
 
 use crate::support::*;
-use machine::time::Span;
-use runtime::api::Refusal;
+use machine::{Data, Fault, TenantId, expr::Evaluation, time::Span};
+use runtime::{api::Refusal, engine::Evaluate, sandbox::NotRun};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -114,4 +114,56 @@ async fn an_instance_in_an_endless_pure_loop_does_not_hold_up_the_stop() {
     node.stop().await;
     assert_eq!(world.counts().await.signals, 1, "its next turn is backlog");
     assert_eq!(world.status(id).await, "running");
+}
+
+/// A sandbox as it should be, or one that has no room for anybody.
+struct Sandbox {
+    has_room: bool,
+}
+
+#[async_trait::async_trait]
+impl Evaluate for Sandbox {
+    async fn evaluate(&self, _: &TenantId, evaluation: Evaluation) -> Result<Result<Data, Fault>, NotRun> {
+        match self.has_room {
+            true => Ok(evaluation.run()),
+            false => Err(NotRun("no room".to_owned())),
+        }
+    }
+}
+
+/// Only the sandbox may evaluate it.
+const UNBOUNDED: &str = "[limit(2; repeat(1))] | add";
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_the_sandbox_is_left_to_the_next_node_undecided() {
+    let world = World::new();
+    let node = world.build().evaluator(Sandbox { has_room: false }).start().await;
+    let compute = format!("compute: {{ set: {{ x: '${{ {UNBOUNDED} }}' }} }}");
+    node.deploy("child", &format!("do: [ {{ {compute} }} ]")).await;
+    let run = "run: { workflow: { namespace: test, name: child, version: '1.0.0' } }";
+    node.deploy("parent", &format!("do: [ {{ child: {{ {run} }} }} ]")).await;
+    node.deploy("later", &format!("do: [ {{ nap: {{ wait: PT1S }} }}, {{ {compute} }} ]")).await;
+    let filter =
+        format!("schedule: {{ on: {{ one: {{ with: {{ type: t, data: '${{ {UNBOUNDED} > 0 }}' }} }} }} }}");
+    node.deploy("reacts", &format!("{filter}\ndo: [ {{ s: {{ set: {{ x: 1 }} }} }} ]")).await;
+    let (parent, later) = (node.start("parent", json!({})).await, node.start("later", json!({})).await);
+    pass(secs(2)).await;
+    let (tenant, handle) = (node.tenant.clone(), node.handle.clone());
+    let event = Data::parse(br#"{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{}}"#).unwrap();
+    let ((), refused, published) = tokio::join!(
+        async {
+            pass(secs(2)).await;
+            node.stop().await;
+        },
+        handle.start(&tenant, start_of("child", json!({}))),
+        handle.publish(&tenant, event),
+    );
+    assert!(matches!(refused, Err(Refusal::Unavailable(_))), "{refused:?}");
+    assert!(
+        matches!(published, Err(Refusal::Unavailable(_))),
+        "no event without what it starts: {published:?}"
+    );
+    let next = world.build().evaluator(Sandbox { has_room: true }).start().await;
+    assert_eq!(next.output(parent).await, json!({ "x": 2 }));
+    assert_eq!(next.output(later).await, json!({ "x": 2 }));
 }

@@ -168,6 +168,11 @@ impl Build {
         self
     }
 
+    pub(crate) fn evaluator(mut self, evaluator: impl runtime::engine::Evaluate) -> Build {
+        self.parts.evaluator = Arc::new(evaluator);
+        self
+    }
+
     /// The only process on the store: what others left is its own at once.
     pub(crate) fn sole(mut self) -> Build {
         self.parts.sole = true;
