@@ -8,7 +8,7 @@ pub(crate) mod number;
 use jaq_json::Num;
 pub use jaq_json::Val;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use std::{cell::Cell, fmt};
 
 /// One JSON value.
 #[derive(Clone, Default)]
@@ -67,11 +67,14 @@ impl Data {
     /// cannot hold.
     pub fn parse(bytes: &[u8]) -> Result<Data, DataError> {
         let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let seed = Strict { depth: 0 };
+        let doubtful = Cell::new(false);
+        let seed = Strict { depth: 0, doubtful: &doubtful };
         let value = serde::de::DeserializeSeed::deserialize(seed, &mut reader)
             .map_err(|error| strict_error(&error.to_string()))?;
         reader.end().map_err(|error| strict_error(&error.to_string()))?;
-        number::check(bytes)?;
+        if doubtful.get() {
+            number::check(bytes)?;
+        }
         Ok(Data(value))
     }
 
@@ -305,8 +308,10 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 
 /// Reads a value while enforcing what outside data must obey.
 #[derive(Clone, Copy)]
-struct Strict {
+struct Strict<'a> {
     depth: usize,
+    /// Set if a number may be another one than was written.
+    doubtful: &'a Cell<bool>,
 }
 
 const DEPTH_MARK: &str = "!depth";
@@ -328,14 +333,14 @@ fn strict_error(message: &str) -> DataError {
     }
 }
 
-impl<'de> serde::de::DeserializeSeed<'de> for Strict {
+impl<'de> serde::de::DeserializeSeed<'de> for Strict<'_> {
     type Value = Val;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Val, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> serde::de::Visitor<'de> for Strict {
+impl<'de> serde::de::Visitor<'de> for Strict<'_> {
     type Value = Val;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -351,6 +356,9 @@ impl<'de> serde::de::Visitor<'de> for Strict {
         Ok(Val::Num(Num::from_integral(value)))
     }
     fn visit_f64<E>(self, value: f64) -> Result<Val, E> {
+        if number::is_doubtful(value) {
+            self.doubtful.set(true);
+        }
         Ok(Val::Num(Num::Float(value)))
     }
     fn visit_unit<E>(self) -> Result<Val, E> {
@@ -386,11 +394,11 @@ impl<'de> serde::de::Visitor<'de> for Strict {
     }
 }
 
-impl Strict {
-    fn deeper<E: serde::de::Error>(self) -> Result<Strict, E> {
+impl Strict<'_> {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         match self.depth >= DEPTH_MAX {
             true => Err(E::custom(DEPTH_MARK)),
-            false => Ok(Strict { depth: self.depth + 1 }),
+            false => Ok(Strict { depth: self.depth + 1, ..self }),
         }
     }
 }

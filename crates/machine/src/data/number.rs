@@ -24,6 +24,13 @@ pub(crate) fn refusal(text: &str) -> Option<&'static str> {
     lost.then_some("is too small for a 64-bit float")
 }
 
+/// True if a parser that makes floats of what it cannot hold otherwise may have changed the number: an integer beyond
+/// 64 bits, or a fraction that has become nothing. The text tells.
+pub(super) fn is_doubtful(parsed: f64) -> bool {
+    const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+    parsed == 0.0 || parsed.abs() >= INTEGERS_END
+}
+
 /// The number and what is wrong with it, for a message.
 pub(crate) fn complaint(text: &str, why: &str) -> String {
     let shown: String = text.chars().take(SHOWN_MAX).collect();
