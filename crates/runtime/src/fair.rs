@@ -23,7 +23,7 @@ struct Shared {
 struct Queue {
     free: usize,
     waiting: BTreeMap<TenantId, VecDeque<oneshot::Sender<Place>>>,
-    /// Tenants of which somebody waits, in the order they are served.
+    /// The tenants in `waiting`, in the order they are served.
     ring: VecDeque<TenantId>,
 }
 
@@ -50,16 +50,22 @@ impl Fair {
                 queue.free -= 1;
                 return Ok(Place { shared: Some(self.shared.clone()) });
             }
-            let waiting = queue.waiting.entry(tenant.clone()).or_default();
-            // Who went away has left an entry behind.
-            waiting.retain(|caller| !caller.is_closed());
-            if waiting.len() >= self.shared.waiting_max {
-                return Err(Crowded);
-            }
             let (call, called) = oneshot::channel();
-            waiting.push_back(call);
-            if !queue.ring.contains(tenant) {
-                queue.ring.push_back(tenant.clone());
+            match queue.waiting.get_mut(tenant) {
+                None => {
+                    queue.ring.push_back(tenant.clone());
+                    queue.waiting.insert(tenant.clone(), VecDeque::from([call]));
+                }
+                Some(waiting) => {
+                    if waiting.len() >= self.shared.waiting_max {
+                        // Who went away has left an entry behind.
+                        waiting.retain(|caller| !caller.is_closed());
+                    }
+                    if waiting.len() >= self.shared.waiting_max {
+                        return Err(Crowded);
+                    }
+                    waiting.push_back(call);
+                }
             }
             called
         };
