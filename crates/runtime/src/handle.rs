@@ -56,7 +56,7 @@ impl Handle {
         &self.engine.store
     }
 
-    /// Checks a document and, unless `dry_run`, makes it a definition version. Deploying the same bytes again is
+    /// Checks a document and, unless `dry_run`, makes it a definition version. Deploying the same document again is
     /// answered with `created: false`; another one under the same version is a conflict `version-exists`. Layout and
     /// comments make no other document, so that one that was formatted can be deployed again.
     pub async fn deploy(
@@ -195,8 +195,8 @@ impl Handle {
         let there = self.engine.store.definition(tenant, namespace, name, Some(version)).await;
         let says_the_same = |there: DefinitionRow| {
             let was = if there.media_type == JSON { Format::Json } else { Format::Yaml };
-            there.source == source
-                || language::data(&there.source, was).ok() == language::data(source, format).ok()
+            let (old, new) = (language::data(&there.source, was), language::data(source, format));
+            there.source == source || old.is_ok_and(|old| new.is_ok_and(|new| old == new))
         };
         match there.map_err(refusal::of_store)?.is_some_and(says_the_same) {
             true => Ok(()),
