@@ -4,7 +4,9 @@ use crate::{
     app::{App, detached},
     auth::Caller,
     body::{self, Fields},
-    code, instances,
+    code,
+    frame::RequestId,
+    instances,
     problem::{Problem, ProblemBody},
     query::{self, IDEMPOTENCY_KEY_BYTES_MAX, Parameters},
     starts,
@@ -92,9 +94,10 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     Parameters::read(request.uri(), &[])?;
     let headers = request.headers().clone();
+    let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_default();
     let request_key = query::idempotency_key(&headers)?;
     let body = body::Json::read(request, app.options.bulk_bytes_max, &app.options).await?;
-    let hash = Sha256::digest(body.0.as_ref().map(Data::to_bytes).unwrap_or_default()).to_vec();
+    let keyed = request_key.as_ref().map(|key| (hashed(key), body_hash(&body)));
     let items = body.fields(&["items"])?.items("items", ITEMS_MAX)?;
     if items.is_empty() {
         return Err(Problem::at(code::INVALID_VALUE, "/items", "at least one item is needed"));
@@ -108,11 +111,11 @@ pub(crate) async fn start(
         parsed.push(start);
     }
     let (items, known) = detached(async move {
-        let known = match &request_key {
-            Some(key) => app.handle.note_request(&caller.tenant, &hashed(key), hash).await?,
+        let known = match keyed {
+            Some((key, hash)) => app.handle.note_request(&caller.tenant, &key, hash).await?,
             None => false,
         };
-        Ok((start_all(&app, &caller, parsed).await, known))
+        Ok((start_all(&app, &caller, &request_id, parsed).await, known))
     })
     .await?;
     // A request that was cut off the first time is finished now: that is no mere repetition.
@@ -122,6 +125,10 @@ pub(crate) async fn start(
         response.headers_mut().insert(starts::REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+fn body_hash(body: &body::Json) -> Vec<u8> {
+    Sha256::digest(body.0.as_ref().map(Data::to_bytes).unwrap_or_default()).to_vec()
 }
 
 fn read_item(item: &Data, index: usize, request_key: Option<&str>) -> Result<Start, Problem> {
@@ -145,7 +152,12 @@ fn hashed(request_key: &str) -> String {
     format!("bulk:{hex}")
 }
 
-async fn start_all(app: &App, caller: &Caller, parsed: Vec<Result<Start, Problem>>) -> Vec<ItemAnswer> {
+async fn start_all(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    parsed: Vec<Result<Start, Problem>>,
+) -> Vec<ItemAnswer> {
     let starts: Vec<Start> = parsed.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
     let mut answers = app.handle.start_many(&caller.tenant, starts).await.into_iter();
     let mut items = Vec::with_capacity(parsed.len());
@@ -158,7 +170,7 @@ async fn start_all(app: &App, caller: &Caller, parsed: Vec<Result<Start, Problem
             },
         };
         if let Err(problem) = &answer {
-            problem.log("of one item of a bulk start");
+            problem.log(&request_id.0);
         }
         items.push(match answer {
             Ok(started) => ItemAnswer {

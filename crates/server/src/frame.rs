@@ -19,10 +19,15 @@ use tokio::time::Instant;
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// The request's id, for handlers that log.
+#[derive(Clone, Default)]
+pub(crate) struct RequestId(pub(crate) String);
+
 /// The layer itself.
-pub(crate) async fn frame(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn frame(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&request);
+    request.extensions_mut().insert(RequestId(id.clone()));
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();

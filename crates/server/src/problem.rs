@@ -23,7 +23,7 @@ pub struct Problem {
     pub detail: String,
     pub errors: Vec<Flaw>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// What happened inside: for the log, never for the client. Boxed twice, because every handler hands this on.
+    /// What happened inside: for the log, never for the client. Boxed, because every handler hands this on.
     pub cause: Option<Box<String>>,
 }
 
