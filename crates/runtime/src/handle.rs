@@ -12,6 +12,7 @@ use crate::{
     library, refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
 };
+use futures_util::future::BoxFuture;
 use machine::{
     Command, Data, Fault, Program, TenantId, Time,
     compensation::{Undo, compensation},
@@ -210,8 +211,10 @@ impl Handle {
         }
     }
 
-    pub async fn start(&self, tenant: &TenantId, start: Start) -> Answer<Started> {
-        starts::start(&self.engine, tenant, start).await
+    /// Answers once the start is durable.
+    // Boxed, as whatever runs often is: it is built and optimised with this crate and not with whoever awaits it.
+    pub fn start<'a>(&'a self, tenant: &'a TenantId, start: Start) -> BoxFuture<'a, Answer<Started>> {
+        Box::pin(starts::start(&self.engine, tenant, start))
     }
 
     /// Starts many; each is answered by itself, in order. Of those with the same business key the first gets it.
@@ -324,18 +327,20 @@ impl Handle {
     }
 
     /// Starts and waits up to `wait` for the end; the answer may be `Pending`.
-    pub async fn start_and_wait(
-        &self,
-        tenant: &TenantId,
+    pub fn start_and_wait<'a>(
+        &'a self,
+        tenant: &'a TenantId,
         start: Start,
         wait: Duration,
-    ) -> Answer<(Started, InstanceResult)> {
-        let (started, end) = starts::start_and_watch(&self.engine, tenant, start).await?;
-        let result = match end {
-            Some(end) => self.wait_for(end, tenant, started.id, wait).await?,
-            None => self.result(tenant, started.id, wait).await?,
-        };
-        Ok((started, result))
+    ) -> BoxFuture<'a, Answer<(Started, InstanceResult)>> {
+        Box::pin(async move {
+            let (started, end) = starts::start_and_watch(&self.engine, tenant, start).await?;
+            let result = match end {
+                Some(end) => self.wait_for(end, tenant, started.id, wait).await?,
+                None => self.result(tenant, started.id, wait).await?,
+            };
+            Ok((started, result))
+        })
     }
 
     /// What nobody told: another node may have ended it, so the store has the last word.

@@ -21,6 +21,7 @@ use crate::{
     slots::Slots,
     tasks::{Halt, Tasks},
 };
+use futures_util::future::BoxFuture;
 use machine::{Time, token::Origin};
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -76,7 +77,12 @@ pub struct Node {
 
 impl Node {
     /// Joins, takes over what ended nodes left, and starts the pumps. Refuses options no node can work with.
-    pub async fn start(parts: Parts) -> store::Result<Node> {
+    pub fn start(parts: Parts) -> BoxFuture<'static, store::Result<Node>> {
+        // Boxed, so that the pumps are built and optimised with this crate and not with whoever awaits this.
+        Box::pin(Node::join(parts))
+    }
+
+    async fn join(parts: Parts) -> store::Result<Node> {
         let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, secrets, sole, crash } =
             parts;
         if let Some(problem) = options.problem() {

@@ -5,6 +5,7 @@ use crate::{
     router::{self, Error},
 };
 use axum::Router;
+use futures_util::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -29,17 +30,35 @@ const HEAD_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Serves until `shutdown` completes, then stops accepting, lets requests in flight end (at most
 /// [`Options::drain_timeout`]) and returns.
-pub async fn serve(
+pub async fn serve<'a>(
     listener: TcpListener,
     handle: Handle,
     options: Options,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()> + Send + 'a,
+) -> Result<(), Error> {
+    serving(listener, handle, options, Box::pin(shutdown)).await
+}
+
+/// Boxed, so that reading and answering requests is built and optimised with this crate and not with whoever serves.
+fn serving<'a>(
+    listener: TcpListener,
+    handle: Handle,
+    options: Options,
+    shutdown: BoxFuture<'a, ()>,
+) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(accept_until(listener, handle, options, shutdown))
+}
+
+async fn accept_until(
+    listener: TcpListener,
+    handle: Handle,
+    options: Options,
+    mut shutdown: BoxFuture<'_, ()>,
 ) -> Result<(), Error> {
     let (stop, stopping) = watch::channel(false);
     let router = router::stoppable(handle, options.clone(), stopping.clone())?;
     let room = Arc::new(Semaphore::new(options.connections_max));
     let mut connections = JoinSet::new();
-    let mut shutdown = pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room, &options) => accepted,
