@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "sqlite")]
     pub(crate) store: String,
     /// How long each measurement takes.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
     /// Workflows in flight at once.
     #[arg(long, default_value_t = 2048)]

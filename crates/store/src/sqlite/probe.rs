@@ -13,7 +13,7 @@ const PAYLOAD: [u8; 195] = [7; 195];
 /// Rows per transaction: as many as one full batch of commits writes.
 const BATCH: i64 = 2_048;
 
-/// Single-row inserts per second, in transactions of [`BATCH`] rows, in a new file in `folder`.
+/// Single-row inserts per second, in transactions of [`BATCH`] rows, in a new file in `folder`, which goes again.
 pub fn insert_rate(folder: &Path, length: Duration, elapsed: &dyn Fn() -> Duration) -> Result<f64> {
     let path = folder.join("probe.db");
     let mut connection = open::file(&path)?;
@@ -32,21 +32,40 @@ pub fn insert_rate(folder: &Path, length: Duration, elapsed: &dyn Fn() -> Durati
         transaction.commit().map_err(error)?;
         rows += BATCH;
     }
-    Ok(rows as f64 / (elapsed() - began).as_secs_f64())
+    let rate = rows as f64 / (elapsed() - began).as_secs_f64();
+    drop(connection);
+    std::fs::remove_file(&path).map_err(io)?;
+    Ok(rate)
 }
 
-/// The median time in microseconds to make 4 KiB appended to a file in `folder` durable.
-pub fn sync_p50_micros(folder: &Path, elapsed: &dyn Fn() -> Duration) -> Result<f64> {
-    let io = |err: std::io::Error| Error::Unavailable(err.to_string());
-    let mut file = File::create(folder.join("probe.sync")).map_err(io)?;
-    let page = [0u8; 4096];
-    let mut times = Vec::new();
-    for _ in 0..200 {
-        let began = elapsed();
-        file.write_all(&page).map_err(io)?;
-        file.sync_data().map_err(io)?;
-        times.push((elapsed() - began).as_secs_f64() * 1e6);
+/// Times how long the disk takes to make 4 KiB appended to a file durable, as often as it is asked.
+#[derive(Debug)]
+pub struct Syncs {
+    file: File,
+    micros: Vec<f64>,
+}
+
+impl Syncs {
+    pub fn new(folder: &Path) -> Result<Syncs> {
+        let file = File::create(folder.join("probe.sync")).map_err(io)?;
+        Ok(Syncs { file, micros: Vec::new() })
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+
+    pub fn once(&mut self, elapsed: &dyn Fn() -> Duration) -> Result<()> {
+        let began = elapsed();
+        self.file.write_all(&[0u8; 4096]).map_err(io)?;
+        self.file.sync_data().map_err(io)?;
+        self.micros.push((elapsed() - began).as_secs_f64() * 1e6);
+        Ok(())
+    }
+
+    /// The median so far, in microseconds.
+    pub fn p50_micros(&mut self) -> f64 {
+        self.micros.sort_by(f64::total_cmp);
+        self.micros.get(self.micros.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+fn io(err: std::io::Error) -> Error {
+    Error::Unavailable(err.to_string())
 }

@@ -17,10 +17,11 @@ pub(super) struct Report {
     pub(super) per_second: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
-    /// Plain single-row inserts per second with the same settings on the same disk.
+    /// Plain single-row inserts per second with the same settings on the same disk, before and after.
     pub(super) raw_limit_per_second: f64,
     /// Raw limit divided by `per_second`: how many plain inserts one unit costs.
     pub(super) raw_inserts_per_unit: f64,
+    /// What the disk takes to sync: before and after, for w3 in between.
     pub(super) fsync_p50_ms: f64,
     /// `p50_ms` divided by `fsync_p50_ms`.
     pub(super) p50_fsyncs: f64,
@@ -40,6 +41,10 @@ pub(super) struct Report {
 
 pub(super) fn print(reports: &[Report], out: &Out) -> Result<()> {
     let say = |line: &str| out.line(line).map_err(|_| anyhow!("stdout is closed"));
+    // JSON is one document: the report, or a list if there are several.
+    if let (Format::Json, [_, _, ..]) = (out.format, reports) {
+        return say(&serde_json::to_string(reports)?);
+    }
     for report in reports {
         if matches!(out.format, Format::Json | Format::Jsonl) {
             say(&serde_json::to_string(report)?)?;

@@ -8,7 +8,10 @@ use runtime::{
     api::{DefinitionRef, Refusal, Start},
     clock::{Clock, SystemClock},
 };
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use store::sqlite::{Sqlite, probe};
 use worker::{Declaration, Outcome};
 
@@ -54,13 +57,20 @@ pub(super) struct Bench {
     pub(super) handle: Handle,
     pub(super) tenant: TenantId,
     pub(super) clock: SystemClock,
-    pub(super) raw_per_second: f64,
-    pub(super) fsync_micros: f64,
+    /// What the machine itself does, measured before anything else.
+    pub(super) limits: Limits,
     /// Secret of an API key, for going through HTTP.
     pub(super) key: String,
     node: Node,
     // The folder goes when this does.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+/// What the disk and SQLite can do at the moment. Machines are shared, so the moment matters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) raw_per_second: f64,
+    pub(super) fsync_micros: f64,
 }
 
 /// Counters of the cost model.
@@ -77,9 +87,7 @@ impl Bench {
         std::fs::create_dir_all(&parent).with_context(|| format!("cannot create {}", parent.display()))?;
         let folder = tempfile::Builder::new().prefix("windlass-bench-").tempdir_in(&parent)?;
         let clock = SystemClock;
-        let elapsed = || Duration::from_micros(SystemClock.steady_micros());
-        let fsync_micros = probe::sync_p50_micros(folder.path(), &elapsed)?;
-        let raw_per_second = probe::insert_rate(folder.path(), Duration::from_secs(2), &elapsed)?;
+        let limits = Limits::measure(folder.path())?;
         let store = Sqlite::open(folder.path().join("bench.db"))?.shared();
         let mut parts = Parts::new(store);
         parts.sole = true;
@@ -96,7 +104,7 @@ impl Bench {
             handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
         }
         let key = format!("wlk_{}_{}", key.id, key.secret);
-        let bench = Bench { handle, tenant, clock, raw_per_second, fsync_micros, key, node, _folder: folder };
+        let bench = Bench { handle, tenant, clock, limits, key, node, folder };
         bench.fill(args.stored).await?;
         Ok(bench)
     }
@@ -179,8 +187,33 @@ impl Bench {
         Ok((started, self.cost().minus(before)))
     }
 
+    /// The limits before and after what was measured in between.
+    pub(super) fn limits_around(&self) -> Result<Limits> {
+        let (before, after) = (self.limits, Limits::measure(self.folder.path())?);
+        Ok(Limits {
+            raw_per_second: f64::midpoint(before.raw_per_second, after.raw_per_second),
+            fsync_micros: f64::midpoint(before.fsync_micros, after.fsync_micros),
+        })
+    }
+
+    /// Times the disk's sync on the disk the store is on.
+    pub(super) fn syncs(&self) -> Result<probe::Syncs> {
+        Ok(probe::Syncs::new(self.folder.path())?)
+    }
+
     pub(super) async fn stop(self) {
         self.node.stop().await;
+    }
+}
+
+impl Limits {
+    fn measure(folder: &Path) -> Result<Limits> {
+        let mut syncs = probe::Syncs::new(folder)?;
+        for _ in 0..200 {
+            syncs.once(&elapsed)?;
+        }
+        let raw_per_second = probe::insert_rate(folder, Duration::from_secs(1), &elapsed)?;
+        Ok(Limits { raw_per_second, fsync_micros: syncs.p50_micros() })
     }
 }
 
@@ -192,6 +225,10 @@ impl Cost {
             bytes: self.bytes - other.bytes,
         }
     }
+}
+
+pub(super) fn elapsed() -> Duration {
+    Duration::from_micros(SystemClock.steady_micros())
 }
 
 pub(super) fn now_ms(clock: &SystemClock) -> f64 {

@@ -29,6 +29,7 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     times.sort_by(f64::total_cmp);
     let per_second = times.len() as f64 / seconds;
     let (resident, peak) = resident_mib();
+    let limits = bench.limits_around()?;
     let p50_ms = percentile(&times, 0.5);
     Ok(Report {
         workload: "w1",
@@ -40,10 +41,10 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         per_second,
         p50_ms,
         p99_ms: percentile(&times, 0.99),
-        raw_limit_per_second: bench.raw_per_second,
-        raw_inserts_per_unit: bench.raw_per_second / per_second,
-        fsync_p50_ms: bench.fsync_micros / 1000.0,
-        p50_fsyncs: p50_ms * 1000.0 / bench.fsync_micros,
+        raw_limit_per_second: limits.raw_per_second,
+        raw_inserts_per_unit: limits.raw_per_second / per_second,
+        fsync_p50_ms: limits.fsync_micros / 1000.0,
+        p50_fsyncs: p50_ms * 1000.0 / limits.fsync_micros,
         commits_per_unit: unit_cost.commits,
         rows_per_unit: unit_cost.rows,
         bytes_per_unit: unit_cost.bytes,

@@ -74,8 +74,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         commits_per_item: BTreeMap::new(),
         resident_mib: BTreeMap::new(),
         resident_peak_mib: 0.0,
-        raw_limit_per_second: bench.raw_per_second,
-        fsync_p50_ms: bench.fsync_micros / 1000.0,
+        raw_limit_per_second: bench.limits.raw_per_second,
+        fsync_p50_ms: bench.limits.fsync_micros / 1000.0,
     };
     // The first fan-out of a process pays for what all others find warm.
     fan_out(bench, args.child, 200).await?;
