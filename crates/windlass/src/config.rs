@@ -3,13 +3,14 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
+mod retention;
+
+use self::retention::Retention;
 use crate::{failure::Failure, logs, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use toml::{Table, Value};
-
-const DAY: i64 = 86_400;
 
 /// What an operator can set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,45 +111,6 @@ pub(crate) struct Secrets {
 pub(crate) struct Scripts {
     /// Whether tenants may deploy definitions with `run.script`.
     pub(crate) allow: bool,
-}
-
-/// How long what has ended is kept; 0 keeps it for ever.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Retention {
-    /// Completed and cancelled instances.
-    pub(crate) ended_days: i64,
-    /// Faulted ones, unless a dead letter of theirs is open.
-    pub(crate) faulted_days: i64,
-    /// Idempotency keys of starts.
-    pub(crate) keys_hours: i64,
-    /// How often to look.
-    pub(crate) every_minutes: i64,
-}
-
-impl Default for Retention {
-    fn default() -> Retention {
-        let runtime::retention::Retention { ended, faulted, keys, every } = Default::default();
-        let of = |kept: Option<Span>, unit: i64| kept.map_or(0, |span| span.0 / 1_000_000 / unit);
-        Retention {
-            ended_days: of(ended, DAY),
-            faulted_days: of(faulted, DAY),
-            keys_hours: of(keys, 3600),
-            every_minutes: of(Some(every), 60),
-        }
-    }
-}
-
-impl Retention {
-    fn settings(&self) -> runtime::retention::Retention {
-        let kept = |number: i64, unit: i64| (number > 0).then(|| Span::from_secs(number * unit));
-        runtime::retention::Retention {
-            ended: kept(self.ended_days, DAY),
-            faulted: kept(self.faulted_days, DAY),
-            keys: kept(self.keys_hours, 3600),
-            every: Span::from_secs(self.every_minutes * 60),
-        }
-    }
 }
 
 /// What becomes of a message that is given up.
@@ -299,12 +261,7 @@ impl Config {
         check("runtime.answer_bytes_max", runtime.answer_bytes_max, 1024..=64 << 20);
         check("egress.connect_timeout_seconds", egress.connect_timeout_seconds, 1..=600);
         check("egress.redirects_max", egress.redirects_max, 0..=20);
-        check("retention.ended_days", retention.ended_days, 0..=36_500);
-        check("retention.faulted_days", retention.faulted_days, 0..=36_500);
-        if retention.keys_hours != 0 {
-            check("retention.keys_hours", retention.keys_hours, 24..=87_600);
-        }
-        check("retention.every_minutes", retention.every_minutes, 1..=10_080);
+        flaws.extend(retention.settings().err().unwrap_or_default());
         flaws.extend(egress.settings().err());
         if self.listen().is_none() {
             flaws.push(format!(
@@ -352,7 +309,8 @@ impl Config {
             lifecycle: lifecycle_events,
             public_url: public_url.trim_end_matches('/').to_owned(),
             egress: self.egress.settings().unwrap_or_default(),
-            retention: self.retention.settings(),
+            // Refused when it was read.
+            retention: self.retention.settings().unwrap_or_default(),
             dev_clock: self.dev.clock,
             scripts: self.scripts.allow,
             ..runtime::Options::default()
@@ -477,7 +435,13 @@ mod tests {
             ("[runtime]\ndead_letter_policy = 'burn'\n", &[], "dead_letter_policy"),
             ("[server]\nlisten = 'everywhere'\n", &[], "server.listen"),
             ("[store]\ndata = '/var/lib/changeme'\n", &[], "store.data still holds a placeholder"),
-            ("[retention]\nkeys_hours = 23\n", &[], "retention.keys_hours is 23; it must be 24 to"),
+            ("[retention]\nkeys = '23h'\n", &[], "retention.keys is \"23h\"; it must be 1d to 36500d"),
+            (
+                "[retention]\nended = '0'\nevery = 'never'\n",
+                &[],
+                "retention.ended is \"0\"; it must be 1s to",
+            ),
+            ("[retention]\nevery = 'never'\n", &[], "retention.every is \"never\"; it must be a length"),
             ("nonsense", &[], "line 1"),
             ("", &[("WINDLASS_RUNTIME_BATCH_MAX", "lots")], "WINDLASS_RUNTIME_BATCH_MAX"),
             ("", &[("WINDLASS_LOG_FORMAT", "xml")], "xml"),

@@ -202,6 +202,19 @@ fn the_hostile_corpus_is_stopped() {
     }
 }
 
+/// What holds up a thread for tens of milliseconds is bounded all the same, but not for this process to evaluate.
+#[test]
+fn what_is_bounded_but_long_is_left_to_the_sandbox() {
+    let pairs = |count: usize| format!("[range({count})] | [.[] as $a | .[] as $b | $a * $b] | add");
+    for (count, here) in [(10, true), (60, true), (300, false), (600, false)] {
+        let compiled = compile(&pairs(count)).unwrap();
+        assert!(compiled.bounded, "{count}");
+        let result = compiled.eval(&data("null"), &Args::default());
+        assert_eq!(result.is_some(), here, "{count}: {result:?}");
+    }
+    assert_eq!(eval(&pairs(300), "null").unwrap(), data("2011522500"));
+}
+
 #[test]
 fn a_stop_cannot_be_caught() {
     let rows = [
