@@ -226,8 +226,8 @@ pub(crate) async fn deployed(
     if there.is_none() && ir.schedule.is_none() {
         return Ok(vec![]);
     }
-    let newest = engine.store.versions(tenant, &ir.namespace, &ir.name).await?;
-    if newest.first().is_some_and(|newest| store::compare_versions(&newest.version, &ir.version).is_gt()) {
+    let versions = engine.store.versions(tenant, &ir.namespace, &ir.name).await?;
+    if versions.iter().any(|other| store::by_preference(&other.version, &ir.version).is_gt()) {
         return Ok(vec![]);
     }
     let now = engine.now_of(tenant);

@@ -27,8 +27,12 @@ pub(crate) fn answer(headers: &HeaderMap, version: i64, body: impl IntoResponse)
 
 /// The version that `If-Match` names; `*` and no header name none.
 pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
-    let mut tags = listed(headers, &header::IF_MATCH).filter(|tag| *tag != "*");
-    let Some(first) = tags.next() else { return Ok(None) };
+    let Some(_) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let mut tags = listed(headers, &header::IF_MATCH);
+    let first = tags.next().unwrap_or_default();
+    if first == "*" {
+        return Ok(None);
+    }
     let version = first.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')?.parse().ok());
     match (version, tags.next()) {
         (Some(version), None) => Ok(Some(version)),

@@ -166,7 +166,7 @@ fn if_match_names_one_version_or_none() {
     assert_eq!(read("\"3\""), Ok(Some(3)));
     assert_eq!(read("W/\"3\""), Ok(Some(3)));
     assert_eq!(read("*"), Ok(None));
-    for odd in ["3", "\"x\"", "\"1\", \"2\"", "\""] {
+    for odd in ["", ",", "3", "\"x\"", "\"1\", \"2\"", "\""] {
         assert_eq!(read(odd), Err(code::INVALID_HEADER), "{odd}");
     }
 }

@@ -13,4 +13,4 @@ pub mod views;
 mod port;
 pub use commit::{Commit, Conflict, Outcome, Write};
 pub use port::{Error, Result, Store};
-pub use sqlite::compare_versions;
+pub use sqlite::by_preference;

@@ -84,7 +84,7 @@ pub trait Store: Send + Sync + 'static {
     // ---- reading by key ----
     async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>>;
     async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>>;
-    /// The definition; the highest version (semver order) when `version` is `None`.
+    /// The definition; the newest version (see [`crate::by_preference`]) when `version` is `None`.
     async fn definition(
         &self,
         tenant: &TenantId,
@@ -123,7 +123,7 @@ pub trait Store: Send + Sync + 'static {
         after: i64,
         limit: usize,
     ) -> Result<Vec<HistoryRow>>;
-    /// The newest version (by semver) of each name, by namespace and name.
+    /// The newest version of each name (see [`crate::by_preference`]), by namespace and name.
     async fn definitions(
         &self,
         tenant: &TenantId,

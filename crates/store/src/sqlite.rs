@@ -6,6 +6,7 @@
 //! every read, over any connection.
 
 mod apply;
+mod backup;
 mod claim;
 mod core;
 mod dataset;
@@ -29,10 +30,11 @@ mod threaded;
 mod write;
 
 pub use apply::Batch;
+pub use backup::{backup, restore};
 pub use core::Core;
 pub use inline::Inline;
 pub use read::Read;
-pub use semver::compare as compare_versions;
+pub use semver::by_preference;
 pub use threaded::Sqlite;
 
 #[cfg(test)]

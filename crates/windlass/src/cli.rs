@@ -6,7 +6,7 @@ use crate::{
     out::{Format, Out},
     profile::Given,
     serve, up,
-    verb::{api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
+    verb::{admin, api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// Secrets that calls need: set, list, delete
     #[command(subcommand, alias = "secrets")]
     Secret(secret::Verb),
+    /// Back up and restore the data of an embedded engine
+    #[command(subcommand)]
+    Admin(admin::Verb),
     /// Measure throughput and latency on this machine, beside what the machine itself can do
     Bench(bench::Args),
     /// For trying definitions out: the tenant's clock

@@ -25,7 +25,7 @@ use worker::Declaration;
 /// The hidden command that makes this binary an evaluator process.
 pub(crate) const SANDBOX_ARGUMENT: &str = "sandbox-evaluator";
 /// The store's file inside a data folder.
-const STORE_FILE: &str = "windlass.db";
+pub(crate) const STORE_FILE: &str = "windlass.db";
 
 /// The store's file in `folder`, which is made if it is not there.
 pub(crate) fn store_file(folder: &Path) -> Result<PathBuf, Failure> {

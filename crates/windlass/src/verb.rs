@@ -11,6 +11,7 @@ use crate::{
 use machine::id::Kind;
 use std::{io::Read, time::Duration};
 
+pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod dataset;
 pub(crate) mod def;

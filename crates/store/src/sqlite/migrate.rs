@@ -36,7 +36,7 @@ const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
 /// no database is refused here as well.
 pub(super) fn owned(connection: &Connection) -> Result<()> {
     let application: i64 = get(connection, "application_id")?;
-    let version: i64 = get(connection, "user_version")?;
+    let version = version(connection)?;
     let objects: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(error)?;
     if application != APPLICATION_ID && (application != 0 || objects > 0) {
@@ -51,9 +51,14 @@ pub(super) fn owned(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
+/// The schema of the file; 0 if it has none yet.
+pub(super) fn version(connection: &Connection) -> Result<i64> {
+    get(connection, "user_version")
+}
+
 /// Runs what is missing, each migration in a transaction with its record.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
-    let version: i64 = get(connection, "user_version")?;
+    let version = version(connection)?;
     recorded(connection, version)?;
     for (at, (name, sql)) in MIGRATIONS.iter().enumerate().skip(usize::try_from(version).unwrap_or(0)) {
         let version = at as i64 + 1;

@@ -51,7 +51,7 @@ pub(super) fn file(path: &Path) -> Result<Connection> {
 }
 
 /// Makes the file, if it is not there, for its owner alone; the files that SQLite puts beside it follow its mode.
-fn private(path: &Path) -> Result<()> {
+pub(super) fn private(path: &Path) -> Result<()> {
     let made = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
     made.map(drop).map_err(|err| Error::Unavailable(format!("{}: {err}", path.display())))
 }
@@ -112,7 +112,7 @@ fn durable(connection: &Connection) -> Result<()> {
 }
 
 /// Looks for damage after an unclean stop. Stops at the first finding.
-fn check(connection: &Connection) -> Result<()> {
+pub(super) fn check(connection: &Connection) -> Result<()> {
     let finding: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(error)?;
     if finding == "ok" { Ok(()) } else { Err(Error::Corrupt(finding)) }
@@ -126,7 +126,7 @@ pub(super) fn set(connection: &Connection, pragma: &str, value: i64) -> Result<(
     connection.pragma_update(None, pragma, value).map_err(error)
 }
 
-fn wal_path(path: &Path) -> PathBuf {
+pub(super) fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()

@@ -108,14 +108,14 @@ impl<'c> Read<'c> {
         })
     }
 
-    /// The highest version in semver order.
+    /// The version that stands for the name.
     pub(super) fn newest(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Option<String>> {
         let versions: Vec<String> =
             self.many(VERSIONS, params![tenant.as_str(), namespace, name], |row| row.get(0))?;
-        Ok(versions.into_iter().max_by(|a, b| semver::compare(a, b)))
+        Ok(versions.into_iter().max_by(|a, b| semver::by_preference(a, b)))
     }
 
-    /// The definition; the highest version in semver order when `version` is `None`.
+    /// The definition; the newest version when `version` is `None`.
     pub fn definition(
         &self,
         tenant: &TenantId,

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 /// Compares two versions; texts of equal precedence compare as text, so that the order is total.
-pub fn compare(a: &str, b: &str) -> Ordering {
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(x), Some(y)) => x.numbers.cmp(&y.numbers).then_with(|| pre_release(x.pre, y.pre)),
         (Some(_), None) => Ordering::Greater,
@@ -12,6 +12,13 @@ pub fn compare(a: &str, b: &str) -> Ordering {
         (None, None) => Ordering::Equal,
     }
     .then_with(|| a.cmp(b))
+}
+
+/// Which of two versions stands for the name when none is given is the greater one: the newest release, and a
+/// pre-release only where nothing is released.
+pub fn by_preference(a: &str, b: &str) -> Ordering {
+    let is_released = |text: &str| parse(text).is_some_and(|version| version.pre.is_none());
+    is_released(a).cmp(&is_released(b)).then_with(|| compare(a, b))
 }
 
 struct Version<'t> {

@@ -264,4 +264,8 @@ fn versions_compare_as_semver_says() {
         }
     }
     assert_eq!(semver::compare("1.0", "1.0.0"), Ordering::Less);
+    let preferred = ["2.0.0-rc.1", "2.0.0-rc.2", "1.0.0", "1.0.1+build"];
+    for pair in preferred.windows(2) {
+        assert_eq!(semver::by_preference(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+    }
 }

@@ -42,8 +42,9 @@ impl Sqlite {
     /// left unfinished is backlog from the start.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite> {
         let path = path.as_ref();
-        let lock = lock::acquire(path)?;
+        let mut lock = lock::acquire(path)?;
         let mut core = Core::open(path)?;
+        lock.database_is_made()?;
         let rows = core.adopt_all()?;
         if rows > 0 {
             tracing::info!(rows, "work that an earlier process left is backlog");

@@ -5,6 +5,7 @@
     reason = "a failed unwrap is a failed test; the lint sees only the test functions themselves"
 )]
 
+mod backup;
 mod conformance;
 mod fixture;
 mod sqlite;

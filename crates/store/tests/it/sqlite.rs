@@ -10,21 +10,21 @@ use std::{
 };
 use store::{sqlite::Sqlite, *};
 
-struct Place {
-    dir: tempfile::TempDir,
+pub(crate) struct Place {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place { dir: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("windlass.db")
     }
 
     /// A store that was used and closed.
-    async fn used() -> Place {
+    pub(crate) async fn used() -> Place {
         let place = Place::new();
         let store = Sqlite::open(place.path()).unwrap();
         store.join(node(1), Time(0), LEASE_MS).await.unwrap();
@@ -96,12 +96,24 @@ async fn a_file_that_is_no_database_is_refused() {
 
 #[tokio::test]
 async fn a_truncated_file_is_refused() {
-    for keep in [100, 4_096, 3 * 4_096 + 17] {
+    for keep in [0, 100, 4_096, 3 * 4_096 + 17] {
         let place = Place::used().await;
         let bytes = fs::read(place.path()).unwrap();
         fs::write(place.path(), &bytes[..keep]).unwrap();
         assert!(matches!(refused(&place.path()), Error::Corrupt(_)), "{keep} bytes kept");
     }
+}
+
+/// An engine that begins anew without a word has lost everything without a word.
+#[tokio::test]
+async fn a_lost_file_is_not_taken_for_a_new_one() {
+    let place = Place::used().await;
+    let bytes = fs::read(place.path()).unwrap();
+    fs::remove_file(place.path()).unwrap();
+    let text = refused(&place.path()).to_string();
+    assert!(text.contains("is missing or empty, but there was a database"), "{text}");
+    fs::write(place.path(), bytes).unwrap();
+    Sqlite::open(place.path()).unwrap();
 }
 
 #[tokio::test]

@@ -17,10 +17,10 @@ pub(crate) enum Verb {
         after_long_help = "Examples:\n  windlass dlq list\n  windlass dlq list --reason retries-exhausted --source call -o id"
     )]
     List {
-        /// deserialization, definition-missing, snapshot-inconsistent or retries-exhausted
+        /// deserialization, definition-missing, snapshot-inconsistent, retries-exhausted or saga-stuck
         #[arg(long)]
         reason: Option<String>,
-        /// signal, timer or call
+        /// signal, timer, call or saga
         #[arg(long)]
         source: Option<String>,
         /// Only calls to this worker, or http

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod admin;
 mod canary;
 mod conformance;
 mod contract;
@@ -15,6 +16,7 @@ mod full;
 mod hosts;
 mod kill;
 mod reference;
+mod retention;
 mod schedules;
 mod scripts;
 mod serve;

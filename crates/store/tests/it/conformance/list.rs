@@ -175,7 +175,8 @@ pub(crate) async fn by_business_key(opened: &Opened) {
 }
 
 pub(crate) async fn definitions_by_semver(opened: &Opened) {
-    let versions = ["1.9.0", "1.10.0", "1.10.0-rc.2", "1.10.0-rc.10", "0.1.0", "1.2.0+build.7"];
+    let versions =
+        ["1.9.0", "1.10.0", "1.10.0-rc.2", "1.10.0-rc.10", "0.1.0", "1.2.0+build.7", "1.11.0-rc.1"];
     for version in versions {
         opened.put(vec![Write::CreateDefinition(Box::new(definition("order", version)))]).await;
     }
@@ -199,6 +200,7 @@ pub(crate) async fn definitions_by_semver(opened: &Opened) {
         shown(opened.store.definitions(&t, &filter).await.unwrap())
     };
     let order = [
+        "order 1.11.0-rc.1",
         "order 1.10.0",
         "order 1.10.0-rc.10",
         "order 1.10.0-rc.2",
