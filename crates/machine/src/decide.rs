@@ -36,7 +36,7 @@ use crate::{
     state::{Body, FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX},
     time::Time,
 };
-use eval::Stop;
+pub(crate) use eval::Stop;
 
 /// What follows from `command`. `answers` are the results of evaluations asked for by earlier calls with the same
 /// arguments, in the order asked.

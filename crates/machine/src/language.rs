@@ -18,7 +18,7 @@ pub(crate) mod tests;
 pub mod yaml;
 
 pub(crate) use decompile::own;
-pub use decompile::{decompile, document};
+pub use decompile::{decompile, document, schedule};
 pub use format::format;
 pub use library::{Library, Wanted};
 

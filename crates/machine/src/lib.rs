@@ -6,6 +6,7 @@
 //! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
 
 pub mod child;
+pub mod collect;
 pub mod command;
 pub mod compensation;
 pub mod correlation;

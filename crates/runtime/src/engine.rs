@@ -3,6 +3,7 @@
 use crate::{
     clock::{Clock, Entropy},
     clocks::Clocks,
+    collections::Collecting,
     committer::Committer,
     definitions::Definitions,
     egress::Egress,
@@ -76,6 +77,7 @@ pub(crate) struct Engine {
     pub(crate) hub: Hub,
     /// False while no event is known to be kept for listen steps to come.
     pub(crate) keeps_events: AtomicBool,
+    pub(crate) collecting: Collecting,
     pub(crate) metrics: Metrics,
     pub(crate) heavy: Heavy,
 }

@@ -6,18 +6,18 @@
 
 use crate::{
     api::{Published, Refusal},
+    collections::{self, Caused},
     engine::Engine,
     metrics::Metrics,
     patience::Patience,
     refusal,
     rows::{self, Born},
-    schedules,
-    turn::{self, Undecided},
+    turn,
 };
 use machine::{
-    Command, Data, Program, State, Subject, TenantId, Time,
-    command::{ENVELOPE_MAX, Trace},
-    correlation, event, id,
+    Data, Program, State, TenantId, Time,
+    command::ENVELOPE_MAX,
+    correlation, event,
     ir::When,
     state::{Interest, WaitKind},
     time::Span,
@@ -27,10 +27,9 @@ use store::{
     Commit, Conflict, Outcome, Write,
     rows::{EventRow, Subscriber, SubscriptionRow},
 };
-use uuid::Uuid;
 
-/// Schedules that one event may start; an event that more want is refused.
-const STARTS_MAX: usize = 100;
+/// Times an event is offered again when somebody else changed what was collected meanwhile.
+const TRIES_MAX: i64 = 8;
 /// The longest id, source and type of an event.
 const ATTRIBUTE_BYTES_MAX: usize = 1024;
 /// How long the row of an event stays: so long publishing it again has no second effect.
@@ -52,9 +51,18 @@ pub(crate) async fn publish(
     }
     let now = engine.now_of(tenant);
     let (row, event) = read(engine, event, now)?;
-    let started = starts(engine, tenant, &row, &event, now).await?;
-    let publishing = Publishing { engine: engine.clone(), tenant: tenant.clone(), row, started, now };
-    crate::starts::to_the_end(engine, publishing.commit()).await
+    let wanting = collections::wanting(engine, tenant, &row).await?;
+    let _turn = engine.collecting.turn(&wanting).await;
+    for attempt in 0..TRIES_MAX {
+        let caused =
+            collections::offer(engine, tenant, &wanting, &row, &event, now.after(Span(attempt))).await?;
+        let publishing =
+            Publishing { engine: engine.clone(), tenant: tenant.clone(), row: row.clone(), caused, now };
+        if let Some(published) = crate::starts::to_the_end(engine, publishing.commit()).await? {
+            return Ok(published);
+        }
+    }
+    Err(Refusal::Busy)
 }
 
 /// Checks a CloudEvent and makes it a row.
@@ -97,113 +105,33 @@ fn read(engine: &Engine, event: Data, now: Time) -> Result<(EventRow, Data), Ref
         told: 0,
         taken: 0,
         started: 0,
+        collected: 0,
         event: bytes,
     };
     Ok((row, event))
-}
-
-/// An instance that the event starts.
-struct Starting {
-    subject: Subject,
-    program: Arc<Program>,
-    decision: machine::Decision,
-}
-
-/// Decides every start that the event causes.
-async fn starts(
-    engine: &Arc<Engine>,
-    tenant: &TenantId,
-    row: &EventRow,
-    event: &Data,
-    now: Time,
-) -> Result<Vec<Starting>, Refusal> {
-    let wanting = engine.store.schedules_on(tenant, &row.event_type, STARTS_MAX + 1).await;
-    let wanting = wanting.map_err(refusal::of_store)?;
-    if wanting.len() > STARTS_MAX {
-        let detail = format!("more than {STARTS_MAX} schedules want this event");
-        return Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] });
-    }
-    let mut started = Vec::new();
-    for schedule in wanting {
-        let (schedule, program) = match schedules::load(engine, tenant, schedule).await {
-            Ok((schedule, program)) if schedule.status == "active" => (schedule, program),
-            Ok(_) | Err(Refusal::NotFound(_)) => continue,
-            Err(refusal) => return Err(refusal),
-        };
-        if !wants(engine, tenant, &program, event).await? {
-            continue;
-        }
-        let instance = id::started_by(derived(schedule.id, row), now);
-        let subject = engine.subject(tenant, instance);
-        let trace = Trace {
-            traceparent: event.get("traceparent").and_then(|text| text.as_str().map(str::to_owned)),
-            tracestate: None,
-            correlation_id: None,
-        };
-        let command =
-            Command::Start { input: Data::array([event.clone()]), business: None, trace, parent: None };
-        match turn::decide_on(engine, &program, &subject, None, &command, now).await {
-            Ok(Some(decision)) => started.push(Starting { subject, program, decision }),
-            Ok(None) => {}
-            // Not to be acknowledged without the instance it is to start.
-            Err(stopping @ Undecided::Stopping) => return Err(stopping.into()),
-            Err(Undecided::Broken(detail)) => {
-                tracing::warn!(%tenant, detail, "an event could not start an instance");
-            }
-        }
-    }
-    Ok(started)
-}
-
-/// What stands for (schedule, event) in the id of the started instance.
-fn derived(schedule: Uuid, row: &EventRow) -> Uuid {
-    use sha2::{Digest, Sha256};
-    let hash = Sha256::new().chain_update(schedule.as_bytes()).chain_update(row.source.as_bytes());
-    let digest = hash.chain_update([0]).chain_update(row.event_id.as_bytes()).finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
-}
-
-async fn wants(
-    engine: &Engine,
-    tenant: &TenantId,
-    program: &Program,
-    event: &Data,
-) -> Result<bool, Undecided> {
-    let Some(When::On(strategy)) = program.ir.schedule.as_ref().map(|schedule| &schedule.when) else {
-        return Ok(false);
-    };
-    let mut answers = Vec::new();
-    loop {
-        match event::wanted(program, &strategy.filters, event, &answers) {
-            Ok(wanted) => return Ok(wanted),
-            Err(evaluation) => match turn::evaluated(engine, tenant, *evaluation).await {
-                Some(answer) => answers.push(answer),
-                None => return Err(Undecided::Stopping),
-            },
-        }
-    }
 }
 
 struct Publishing {
     engine: Arc<Engine>,
     tenant: TenantId,
     row: EventRow,
-    started: Vec<Starting>,
+    caused: Caused,
     now: Time,
 }
 
 impl Publishing {
-    async fn commit(mut self) -> Result<Published, Refusal> {
+    /// Nothing if what was collected has changed meanwhile: the event is to be offered again.
+    async fn commit(mut self) -> Result<Option<Published>, Refusal> {
         let engine = self.engine.clone();
-        self.row.started = self.started.len() as u64;
-        if self.row.started > 0 {
+        self.row.started = self.caused.started.len() as u64;
+        self.row.collected = self.caused.collected;
+        if self.row.started + self.row.collected > 0 {
             self.row.kept_until = None;
         }
         let mut writes = vec![Write::Publish(Box::new(self.row.clone()))];
+        writes.append(&mut self.caused.writes);
         let mut born = Vec::new();
-        for start in &self.started {
+        for start in &self.caused.started {
             let change = rows::Change {
                 engine: &engine,
                 subject: &start.subject,
@@ -219,9 +147,11 @@ impl Publishing {
         let commit = Commit { tenant: self.tenant.clone(), writes };
         engine.metrics.cost(&commit);
         match self.settle(commit).await? {
-            Outcome::Committed => Ok(self.landed(born).await),
-            Outcome::Conflict(Conflict::Duplicate) => self.known().await,
-            Outcome::Conflict(conflict) => {
+            Outcome::Committed => Ok(Some(self.landed(born).await)),
+            Outcome::Conflict(Conflict::Duplicate) => self.known().await.map(Some),
+            // A collection, or the ledger's row of one that is given up.
+            Outcome::Conflict(Conflict::Version | Conflict::Exists) => Ok(None),
+            Outcome::Conflict(conflict @ Conflict::Gone) => {
                 let detail = format!("{conflict:?}");
                 Err(Refusal::Conflict { code: "conflict", detail, existing: None })
             }
@@ -259,8 +189,8 @@ impl Publishing {
         let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
         engine.keeps_events.store(true, Ordering::Release);
-        let started = self.started.iter().map(|start| start.subject.instance).collect();
-        for (start, born) in self.started.iter().zip(born) {
+        let started = self.caused.started.iter().map(|start| start.subject.instance).collect();
+        for (start, born) in self.caused.started.iter().zip(born) {
             Metrics::add(&engine.metrics.instances_started);
             turn::after(engine, &start.subject, None, &start.decision.state, 1, self.now);
             born.dispatch(engine, &start.subject);
@@ -317,7 +247,7 @@ pub(crate) fn wanted_types(program: &Program) -> Vec<SubscriptionRow> {
         return vec![];
     };
     let mut wants: Vec<SubscriptionRow> = Vec::new();
-    for filter in &strategy.filters {
+    for filter in strategy.all_filters() {
         let literal = filter.with.iter().find_map(|(name, value)| match value {
             machine::ir::Template::Literal(value) if name == "type" => value.as_str().map(str::to_owned),
             _ => None,

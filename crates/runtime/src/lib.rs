@@ -10,6 +10,7 @@ mod calls;
 mod children;
 pub mod clock;
 mod clocks;
+mod collections;
 mod committer;
 pub mod datasets;
 mod dead_letters;

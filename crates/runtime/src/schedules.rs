@@ -14,6 +14,7 @@ use crate::{
 use machine::{
     Data, Program, TenantId, Time, id,
     ir::{self, Missed, When},
+    language,
     schedule::{self, Plan},
     time::Span,
 };
@@ -232,6 +233,10 @@ pub(crate) async fn deployed(
     }
     let now = engine.now_of(tenant);
     let expected_version = there.as_ref().map_or(0, |row| row.row_version);
+    let collects_anew = match &there {
+        Some(row) if row.kind == "on" => !says_the_same(engine, tenant, row, ir).await?,
+        _ => false,
+    };
     let mut row = match (&ir.schedule, there) {
         (None, None) => return Ok(vec![]),
         (None, Some(row)) => {
@@ -250,7 +255,24 @@ pub(crate) async fn deployed(
         true => Write::Unsubscribe { subscriber },
         false => Write::Subscribe { subscriber, wants, now, visible_at: engine.now() },
     });
+    if collects_anew {
+        writes.push(Write::ResetCollection { schedule: schedule_id });
+    }
     Ok(writes)
+}
+
+/// True if the version that the schedule followed so far wants the same events: what it collected stays.
+async fn says_the_same(
+    engine: &Engine,
+    tenant: &TenantId,
+    row: &ScheduleRow,
+    ir: &ir::Workflow,
+) -> Result<bool, store::Error> {
+    match engine.definitions.exact(tenant, &row.namespace, &row.name, &row.version).await {
+        Ok(before) => Ok(language::schedule(&before.ir) == language::schedule(ir)),
+        Err(Missing::Store(error)) => Err(error),
+        Err(Missing::Unknown | Missing::Unusable(_)) => Ok(false),
+    }
 }
 
 /// The row of a schedule that follows this version. One that says the same as before goes on where it was.

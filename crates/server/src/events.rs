@@ -180,10 +180,13 @@ pub(crate) async fn read(
 }
 
 fn verdict(row: &EventRow, now: machine::Time) -> String {
-    let EventRow { told, taken, started, .. } = row;
+    let EventRow { told, taken, started, collected, .. } = row;
     let mut parts = Vec::new();
     if *started > 0 {
         parts.push(format!("it started {started} instances"));
+    }
+    if *collected > 0 {
+        parts.push(format!("{collected} schedules collected it and wait for more"));
     }
     match (told, taken) {
         (0, _) => parts.push("no listen step waited for this type and key".to_owned()),

@@ -72,6 +72,13 @@ pub enum Write {
     },
     /// Inserts a slot of the ledger; `Conflict::Exists` if it is there.
     Slot(SlotRow),
+    /// Replaces what a schedule has collected if `expected_version` is the stored one, or inserts it if that is 0 and
+    /// there is none; else `Conflict::Version`.
+    PutCollection {
+        schedule: Uuid,
+        open: Vec<u8>,
+        expected_version: i64,
+    },
     /// Inserts the event, and one signal for every wait that wants it; `Conflict::Duplicate` if an event of the same
     /// source and id is there. `told` is counted here.
     Publish(Box<EventRow>),
@@ -147,6 +154,11 @@ pub enum Write {
         instance: Uuid,
         next_slot: Time,
         due_at: Time,
+    },
+    /// Forgets what a schedule has collected. Its version is raised, also of one that had nothing: whoever read it
+    /// before cannot write.
+    ResetCollection {
+        schedule: Uuid,
     },
     /// Replaces what a subscriber wants. A listening one is told (once per instance) about every event it wants that
     /// is kept at `now`, the tenant's time; its signals are visible at `visible_at`.
@@ -236,6 +248,7 @@ impl Write {
             Write::Items(row) => (1, row.items.len()),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
             Write::Publish(row) => (1, row.event.len()),
+            Write::PutCollection { open, .. } => (1, open.len()),
             Write::Subscribe { wants, .. } => (wants.len() as u64, 0),
             _ => (1, 0),
         }

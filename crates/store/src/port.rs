@@ -168,6 +168,8 @@ pub trait Store: Send + Sync + 'static {
         before: Option<Time>,
         limit: usize,
     ) -> Result<Vec<SlotRow>>;
+    /// What a schedule has collected so far.
+    async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow>;
 
     // ---- events ----
     async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>>;

@@ -3,7 +3,7 @@
 mod schedule;
 
 use machine::{TenantId, Time};
-pub use schedule::{EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
+pub use schedule::{CollectionRow, EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Why an evaluation gave no value.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Fault(Fault),
     Needs(Box<Evaluation>),
 }

@@ -8,11 +8,11 @@ use super::{
     eval::{Stop, affordable},
 };
 use crate::{
+    collect::{self, Judge, expect, is_predicate},
     command::Command,
     data::Data,
-    event::attribute_fits,
     fault::{Fault, Kind as FaultKind},
-    ir::{Consume, EventFilter, Foreach, Kind, Read, StepId, Strategy, Template, Until},
+    ir::{Consume, EventFilter, ExprId, Foreach, Kind, StepId, Strategy, Template, Until},
     state::{Body, Cursor, EVENTS_MAX, Expectation, Listening, Next, SIGNALS_MAX, Wait, WaitKind, Wanted},
 };
 use uuid::Uuid;
@@ -210,7 +210,7 @@ impl Turn<'_> {
         self.note("signal.unmatched", None, Some(signal_detail(id, event)));
     }
 
-    /// Offers an event to the listen step on top. An event that ends the listening is not part of its output.
+    /// Offers an event to the listen step on top.
     pub(super) fn consume(
         &mut self,
         branch: u32,
@@ -220,88 +220,14 @@ impl Turn<'_> {
         event: &Data,
     ) -> Ran<bool> {
         let Kind::Listen { read, .. } = &self.program.step(step).kind else { return Ok(false) };
-        let Some(position) = self.taker(branch, to, event)? else { return Ok(false) };
-        let listening = self.listening_mut(branch);
-        if let Some(position) = position.filter(|position| to.takes_one(*position)) {
-            listening.wanted[position].met = true;
+        let mut listening = std::mem::take(self.listening_mut(branch));
+        let taken = collect::take(&mut Standing { turn: self, branch }, &mut listening, to, *read, event);
+        *self.listening_mut(branch) = listening;
+        let taken = taken?;
+        if taken {
+            self.note("signal.received", Some(step), Some(signal_detail(id, event)));
         }
-        let ends = position.is_some_and(|position| position >= to.filters.len());
-        if !ends {
-            listening.items.push(read_as(*read, event));
-        }
-        let met = |wanted: &[Wanted]| wanted.iter().all(|wanted| wanted.met);
-        let (own, until) = listening.wanted.split_at(to.filters.len());
-        listening.over = match (ends, &to.until) {
-            (true, Some(Until::Events { consume: Consume::All, .. })) => met(until),
-            (true, _) => true,
-            (false, Some(_)) => false,
-            (false, None) => to.consume == Consume::Any || met(own),
-        };
-        self.note("signal.received", Some(step), Some(signal_detail(id, event)));
-        Ok(true)
-    }
-
-    /// The position of the filter that takes the event, those of `until` first; `Some(None)` if every event will do.
-    /// A filter that faults on an event does not take it: what somebody sends must not fault whoever listens.
-    fn taker(&mut self, branch: u32, to: &Strategy, event: &Data) -> Ran<Option<Option<usize>>> {
-        let filters: Vec<&EventFilter> = to.all_filters().collect();
-        let (own, all) = (to.filters.len(), filters.len());
-        for position in (own..all).chain(0..own) {
-            if self.listening(branch).wanted.get(position).is_none_or(|wanted| wanted.met) {
-                continue;
-            }
-            match self.filter_takes(branch, filters[position], position, event) {
-                Ok(None) | Err(Stop::Fault(_)) => {}
-                Err(Stop::Needs(evaluation)) => return Err(evaluation),
-                Ok(Some(found)) => {
-                    let mut wanted = std::mem::take(&mut self.listening_mut(branch).wanted);
-                    for (correlation, value) in filters[position].correlate.iter().zip(found) {
-                        expect(to, &mut wanted, &correlation.key, &Expectation::Value(value));
-                    }
-                    self.listening_mut(branch).wanted = wanted;
-                    return Ok(Some(Some(position)));
-                }
-            }
-        }
-        Ok(to.filters.is_empty().then_some(None))
-    }
-
-    /// The values of the filter's correlations if it takes the event.
-    fn filter_takes(
-        &mut self,
-        branch: u32,
-        filter: &EventFilter,
-        position: usize,
-        event: &Data,
-    ) -> Result<Option<Vec<Data>>, Stop> {
-        for (name, template) in &filter.with {
-            let found = event.get(name).unwrap_or_default();
-            let computed = &self.listening(branch).wanted[position].with;
-            let computed = computed.iter().find(|(of, _)| of == name).map(|(_, value)| value.clone());
-            let holds = match (template, computed) {
-                (Template::Expr(id), _) if is_predicate(name, template) => {
-                    self.eval(branch, *id, &found)?.is_true()
-                }
-                (_, Some(wanted)) => attribute_fits(&wanted, &found),
-                (template, None) => {
-                    let input = self.top(branch).input().clone();
-                    attribute_fits(&self.template(branch, template, &input)?, &found)
-                }
-            };
-            if !holds {
-                return Ok(None);
-            }
-        }
-        let mut values = Vec::with_capacity(filter.correlate.len());
-        for (index, correlation) in filter.correlate.iter().enumerate() {
-            let found = self.eval(branch, correlation.from, event)?;
-            let wanted = self.listening(branch).wanted[position].correlate.get(index);
-            if matches!(wanted, Some(Expectation::Value(wanted)) if *wanted != found) {
-                return Ok(None);
-            }
-            values.push(found);
-        }
-        Ok(Some(values))
+        Ok(taken)
     }
 
     fn listening(&self, branch: u32) -> &Listening {
@@ -319,14 +245,20 @@ impl Turn<'_> {
     }
 }
 
-/// Makes a value what every correlation of the same key expects that expects nothing yet.
-fn expect(to: &Strategy, wanted: &mut [Wanted], key: &str, expectation: &Expectation) {
-    for (filter, own) in to.all_filters().zip(wanted) {
-        for (correlation, slot) in filter.correlate.iter().zip(&mut own.correlate) {
-            if correlation.key == key && *slot == Expectation::First {
-                *slot = expectation.clone();
-            }
-        }
+/// The listen step that a branch stands in, as what its filters are evaluated in.
+struct Standing<'a, 't> {
+    turn: &'a mut Turn<'t>,
+    branch: u32,
+}
+
+impl Judge for Standing<'_, '_> {
+    fn eval(&mut self, id: ExprId, dot: &Data) -> Result<Data, Stop> {
+        self.turn.eval(self.branch, id, dot)
+    }
+
+    fn wanted(&mut self, template: &Template, _: &Data) -> Result<Data, Stop> {
+        let input = self.turn.top(self.branch).input().clone();
+        self.turn.template(self.branch, template, &input)
     }
 }
 
@@ -350,20 +282,6 @@ fn drop_gone_through(listening: &mut Listening, to: &Strategy) {
     if to.until == Some(Until::Never) {
         listening.dropped = listening.index;
         listening.items.clear();
-    }
-}
-
-/// An expression as `data` is a condition on the data; any other attribute is compared.
-fn is_predicate(name: &str, template: &Template) -> bool {
-    name == "data" && matches!(template, Template::Expr(_))
-}
-
-fn read_as(read: Read, event: &Data) -> Data {
-    let data = || event.get("data").unwrap_or_default();
-    match read {
-        Read::Data => data(),
-        Read::Envelope => event.clone(),
-        Read::Raw => event.get("data_base64").unwrap_or_else(|| Data::text(data().to_text())),
     }
 }
 

@@ -26,7 +26,7 @@ pub enum When {
     Every(Span),
     /// This long after the instance before has ended.
     After(Span),
-    /// Each event that one of the filters takes; it is the input, as an array of one.
+    /// Events: whenever as many have come as the strategy wants, they are the input, as an array.
     On(Strategy),
 }
 

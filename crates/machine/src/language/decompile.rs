@@ -74,6 +74,12 @@ pub fn decompile(workflow: &ir::Workflow) -> String {
     super::yaml::write(&document(workflow))
 }
 
+/// What a document says of its schedule. Two that say the same want the same events.
+pub fn schedule(workflow: &ir::Workflow) -> Option<Data> {
+    let writer = Decompiler { workflow, functions: Vec::new(), shallow: true };
+    workflow.schedule.as_ref().map(|schedule| writer.schedule(schedule))
+}
+
 /// The members of a step itself, without the steps inside it.
 pub(crate) fn own(workflow: &ir::Workflow, id: ir::StepId) -> Vec<(String, Data)> {
     let mut writer = Decompiler { workflow, functions: Vec::new(), shallow: true };

@@ -33,7 +33,7 @@ fn show_all(problems: &[Problem]) -> String {
     problems.iter().map(show).collect::<Vec<_>>().join("\n")
 }
 
-fn yaml(document: &str) -> Compilation {
+pub(crate) fn yaml(document: &str) -> Compilation {
     let compiled = compile_text(document.as_bytes(), Format::Yaml)
         .unwrap_or_else(|problems| panic!("{}", show_all(&problems)));
     decompile::assert_comes_back(&compiled.workflow);

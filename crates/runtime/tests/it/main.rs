@@ -18,6 +18,7 @@ mod atomic;
 mod authentication;
 mod calls;
 mod children;
+mod collections;
 mod columns;
 mod dead_letters;
 mod dev_clock;

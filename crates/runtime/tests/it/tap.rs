@@ -288,6 +288,9 @@ impl Store for Tap {
     async fn schedule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ScheduleRow>> {
         pass!(self.schedule(tenant, id))
     }
+    async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow> {
+        pass!(self.collection(tenant, schedule))
+    }
     async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
         pass!(self.schedules(tenant, filter))
     }

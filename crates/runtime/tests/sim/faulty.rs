@@ -258,6 +258,10 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.schedule(tenant, id).await
     }
+    async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow> {
+        self.read().await?;
+        self.inner.collection(tenant, schedule).await
+    }
     async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
         self.read().await?;
         self.inner.schedules(tenant, filter).await

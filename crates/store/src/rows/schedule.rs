@@ -49,6 +49,15 @@ pub struct SlotRow {
     pub detail: Option<String>,
 }
 
+/// `schedule_collections`: what a schedule has collected and not started an instance with yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectionRow {
+    /// Raised by every change; 0 if there is no row.
+    pub version: i64,
+    /// As JSON; empty if there is nothing.
+    pub open: Vec<u8>,
+}
+
 /// `events`: an event addressed to nobody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRow {
@@ -70,6 +79,8 @@ pub struct EventRow {
     pub taken: u64,
     /// Instances that it started.
     pub started: u64,
+    /// Schedules that collected it and had not enough yet.
+    pub collected: u64,
     /// The CloudEvent as JSON.
     pub event: Vec<u8>,
 }

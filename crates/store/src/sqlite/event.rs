@@ -30,7 +30,7 @@ const PATHS_MAX: usize = 100;
 
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    event FROM events WHERE tenant = ?1";
+    collected, event FROM events WHERE tenant = ?1";
 const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
 const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = ?1 AND kind = 'schedule' AND event_type IN (?2, '') LIMIT ?3";
@@ -94,6 +94,7 @@ pub(super) fn publish(
         row.kept_until.map(|time| time.0),
         row.expires_at.0,
         row.started.cast_signed(),
+        row.collected.cast_signed(),
         row.event,
     ];
     if to.get(S::CreateEvent)?.execute(values)? == 0 {
@@ -313,6 +314,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         told: count(7)?,
         taken: count(8)?,
         started: count(9)?,
-        event: row.get(10)?,
+        collected: count(10)?,
+        event: row.get(11)?,
     })
 }

@@ -246,6 +246,11 @@ impl<H: Host> Store for H {
         self.read(move |read| read.schedule(&tenant, id)).await
     }
 
+    async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.collection(&tenant, schedule)).await
+    }
+
     async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
         self.read(move |read| read.schedules(&tenant, &filter)).await

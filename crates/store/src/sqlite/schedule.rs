@@ -19,6 +19,7 @@ const DUE: &str = " WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
 const NEXT: &str = "SELECT min(due_at) FROM schedules WHERE due_at IS NOT NULL";
 const SLOTS: &str = "SELECT schedule, slot, outcome, count, instance, late_us, at, detail FROM schedule_slots
     WHERE tenant = ?1 AND schedule = ?2 AND slot < ?3 ORDER BY slot DESC LIMIT ?4";
+const COLLECTION: &str = "SELECT version, open FROM schedule_collections WHERE tenant = ?1 AND schedule = ?2";
 const CLOCKS: &str = "SELECT tenant, ahead_us FROM tenant_clocks";
 
 impl Read<'_> {
@@ -69,6 +70,14 @@ impl Read<'_> {
                 detail: row.get(7)?,
             })
         })
+    }
+
+    /// What a schedule has collected so far.
+    pub fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow> {
+        let row = self.one(COLLECTION, params![tenant.as_str(), schedule.as_bytes()], |row| {
+            Ok(CollectionRow { version: row.get(0)?, open: row.get(1)? })
+        })?;
+        Ok(row.unwrap_or_default())
     }
 
     /// Tenants whose clock is ahead of the real one.
@@ -146,6 +155,21 @@ pub(super) fn slot(to: &mut Prepared<'_>, tenant: &str, row: &SlotRow) -> rusqli
         row.detail,
     ];
     Ok((to.get(S::Slot)?.execute(values)? == 0).then_some(Conflict::Exists))
+}
+
+/// Inserts or replaces what a schedule has collected, guarded by the version.
+pub(super) fn collect(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    schedule: Uuid,
+    open: &[u8],
+    expected: i64,
+) -> rusqlite::Result<Option<Conflict>> {
+    let changed = match expected {
+        0 => to.get(S::CreateCollection)?.execute(params![tenant, schedule.as_bytes(), open])?,
+        _ => to.get(S::UpdateCollection)?.execute(params![tenant, schedule.as_bytes(), open, expected])?,
+    };
+    Ok((changed == 0).then_some(Conflict::Version))
 }
 
 /// Whatever the tenant has queued becomes due `by` earlier.

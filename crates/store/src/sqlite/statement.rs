@@ -118,9 +118,15 @@ statements! {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
     ScheduleFollows = "UPDATE schedules SET next_slot = ?4, due_at = iif(status = 'active', ?5, NULL), instance = NULL,
          row_version = row_version + 1 WHERE tenant = ?1 AND id = ?2 AND instance = ?3";
+    CreateCollection = "INSERT INTO schedule_collections (tenant, schedule, version, open) VALUES (?1, ?2, 1, ?3)
+         ON CONFLICT DO NOTHING";
+    UpdateCollection = "UPDATE schedule_collections SET version = version + 1, open = ?3
+         WHERE tenant = ?1 AND schedule = ?2 AND version = ?4";
+    ResetCollection = "INSERT INTO schedule_collections (tenant, schedule, version, open) VALUES (?1, ?2, 1, x'')
+         ON CONFLICT DO UPDATE SET version = version + 1, open = excluded.open";
     CreateEvent = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at,
-         told, taken, started, event)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10) ON CONFLICT DO NOTHING";
+         told, taken, started, collected, event)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11) ON CONFLICT DO NOTHING";
     EventTold = "UPDATE events SET told = ?3 WHERE tenant = ?1 AND id = ?2";
     EventTaken = "UPDATE events SET taken = taken + 1, kept_until = NULL WHERE tenant = ?1 AND id = ?2";
     EventsCrowded = "UPDATE events SET kept_until = NULL WHERE tenant = ?1 AND id IN

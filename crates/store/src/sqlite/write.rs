@@ -109,6 +109,12 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
             let values = params![tenant, id.as_bytes(), instance.as_bytes(), next_slot.0, due_at.0];
             plain(to, S::ScheduleFollows, values)
         }
+        Write::PutCollection { schedule, open, expected_version } => {
+            schedule::collect(to, tenant, *schedule, open, *expected_version)
+        }
+        Write::ResetCollection { schedule } => {
+            plain(to, S::ResetCollection, params![tenant, schedule.as_bytes()])
+        }
         Write::Publish(row) => event::publish(to, tenant, row),
         Write::Subscribe { subscriber, wants, now, visible_at } => {
             event::subscribe(to, tenant, subscriber, wants, (*now, *visible_at))

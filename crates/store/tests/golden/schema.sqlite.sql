@@ -78,7 +78,7 @@ CREATE TABLE events (
     told         INTEGER NOT NULL,
     taken        INTEGER NOT NULL,
     started      INTEGER NOT NULL,
-    event        BLOB    NOT NULL,
+    event        BLOB    NOT NULL, collected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, id)
 );
 
@@ -109,6 +109,14 @@ CREATE TABLE outbox (
     created_at  INTEGER NOT NULL,
     event       BLOB    NOT NULL,
     UNIQUE (tenant, id)
+);
+
+CREATE TABLE schedule_collections (
+    tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    schedule  BLOB    NOT NULL CONSTRAINT schedule_not_empty CHECK (length(schedule) = 16),
+    version   INTEGER NOT NULL CHECK (version > 0),
+    open      BLOB    NOT NULL,
+    PRIMARY KEY (tenant, schedule)
 );
 
 CREATE TABLE schedule_slots (

@@ -2,7 +2,7 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
-    ir::{Consume, Delay, Missed, Schedule, Strategy, When},
+    ir::{Delay, Missed, Schedule, Strategy, Until, When},
     language::{shape::span_of, source::At},
     schedule::{self, INTERVAL_MIN},
     time::Span,
@@ -32,12 +32,13 @@ impl<'t> Lowering<'t, '_> {
 
     fn events(&mut self, on: At<'_>) -> Option<Strategy> {
         let strategy = self.strategy(on);
-        let what = match (&strategy.until, strategy.consume) {
-            (Some(_), _) => "`schedule.on` with `until`",
-            (None, Consume::All) if strategy.filters.len() > 1 => "`schedule.on.all`",
-            (None, _) => return Some(strategy),
-        };
-        self.unsupported(on.key_place(), what);
+        if strategy.until != Some(Until::Never) {
+            return Some(strategy);
+        }
+        let message = "`until` never holds, so nothing would ever start".to_owned();
+        let hint = "leave `until` out to start an instance for every event";
+        let place = on.get("until").map_or(on.place(), At::place);
+        self.error(place, "bad-schedule", message, Some(hint.to_owned()));
         None
     }
 

@@ -49,6 +49,10 @@ fn what_makes_no_sense_is_refused() {
         "2:20 /schedule/after bad-schedule: `after` cannot be an expression: nothing is there to evaluate it => write for example `PT1M`",
     );
     refused(
+        &document("", "on: { any: [ { with: { type: a } } ], until: '${ false }' }"),
+        "2:58 /schedule/on/until bad-schedule: `until` never holds, so nothing would ever start => leave `until` out to start an instance for every event",
+    );
+    refused(
         &document("", "cron: '0 0 30 2 *'"),
         "2:19 /schedule/cron bad-cron: the cron expression `0 0 30 2 *` names a day that never comes => write minute, hour, day of month, month and day of week, such as `0 8 * * 1-5`",
     );

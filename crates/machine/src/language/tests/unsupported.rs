@@ -82,7 +82,7 @@ fn whole_definition() {
     not_executed(&document("schedule: { every: PT1H }"), "");
     not_executed(
         &document("schedule: { on: { all: [ { with: { type: t } }, { with: { type: u } } ] } }"),
-        "1:13 /schedule/on unsupported: this engine does not support `schedule.on.all` yet",
+        "",
     );
     not_executed(
         &document("evaluate: { language: cel, mode: loose }"),

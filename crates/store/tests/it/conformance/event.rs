@@ -18,6 +18,7 @@ fn event(number: u128, kind: &str, data: &str) -> EventRow {
         told: 0,
         taken: 0,
         started: 0,
+        collected: 0,
         event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
     }
 }

@@ -119,7 +119,7 @@ macro_rules! every_case {
                 }
                 schedule {
                     schedules_are_guarded_by_version_and_found_when_due a_slot_lands_once
-                    a_clock_moves_what_its_tenant_has_queued
+                    a_clock_moves_what_its_tenant_has_queued a_collection_is_guarded_by_its_version
                 }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
                 tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }

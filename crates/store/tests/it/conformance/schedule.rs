@@ -117,3 +117,35 @@ pub(crate) async fn a_clock_moves_what_its_tenant_has_queued(opened: &Opened) {
     let row = store.schedule(&acme(), id(1)).await.unwrap().unwrap();
     assert_eq!((row.next_slot, row.due_at), (Some(Time(100)), Some(Time(30))));
 }
+
+pub(crate) async fn a_collection_is_guarded_by_its_version(opened: &Opened) {
+    let put = |open: &str, expected_version| Write::PutCollection {
+        schedule: id(1),
+        open: open.as_bytes().to_vec(),
+        expected_version,
+    };
+    let there = async || opened.store.collection(&acme(), id(1)).await.unwrap();
+    assert_eq!(there().await, CollectionRow::default());
+    opened.put(vec![put("[1]", 0)]).await;
+    opened.put(vec![put("[1,2]", 1)]).await;
+    for stale in [0, 1, 3] {
+        let lost = opened.commit(vec![commit(vec![put("[]", stale)])]).await;
+        assert_eq!(lost, [Outcome::Conflict(Conflict::Version)]);
+    }
+    assert_eq!(there().await, CollectionRow { version: 2, open: b"[1,2]".to_vec() });
+    assert_eq!(
+        opened.store.collection(&tenant("other"), id(1)).await.unwrap(),
+        CollectionRow::default(),
+        "of its tenant only"
+    );
+    // Whoever read it before, or read that there is none, cannot write what it decided by that.
+    for schedule in [id(1), id(2)] {
+        opened.put(vec![Write::ResetCollection { schedule }]).await;
+    }
+    assert_eq!(there().await, CollectionRow { version: 3, open: vec![] });
+    let first = Write::PutCollection { schedule: id(2), open: vec![], expected_version: 0 };
+    assert_eq!(
+        opened.commit(vec![commit(vec![put("[]", 2)]), commit(vec![first])]).await,
+        [Outcome::Conflict(Conflict::Version), Outcome::Conflict(Conflict::Version)]
+    );
+}
