@@ -15,7 +15,7 @@ pub use script::{Returned, Script};
 use serde::{Deserialize, Serialize};
 
 /// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
-pub const IR_VERSION: u32 = 1;
+pub const IR_VERSION: u32 = 2;
 
 /// Index into [`Workflow::steps`].
 pub type StepId = u32;
@@ -262,6 +262,11 @@ pub enum Kind {
     Call {
         call: Call,
     },
+    /// The call of a custom function: its task, which has the arguments as its data and a `$context` of its own.
+    Function {
+        with: Template,
+        task: StepId,
+    },
     /// `saga:1.0.0@default`: done in order, undone in reverse if it cannot be finished.
     Saga {
         steps: Vec<SagaStep>,
@@ -290,7 +295,7 @@ impl Kind {
             Kind::Emit { .. } => "emit",
             Kind::Listen { .. } => "listen",
             Kind::Call { call: Call::Script(_) } => "run",
-            Kind::Call { .. } => "call",
+            Kind::Call { .. } | Kind::Function { .. } => "call",
             Kind::Saga { .. } => "saga",
             Kind::Unsupported { .. } => "unsupported",
         }
@@ -303,6 +308,7 @@ impl Kind {
             Kind::Try { list, catch } => {
                 std::iter::once(list.as_slice()).chain(catch.list.as_deref()).collect()
             }
+            Kind::Function { task, .. } => vec![std::slice::from_ref(task)],
             Kind::Listen { foreach, .. } => foreach.iter().map(|foreach| foreach.list.as_slice()).collect(),
             Kind::Saga { steps } => {
                 let parts =

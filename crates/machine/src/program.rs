@@ -4,7 +4,7 @@ use crate::{
     expr,
     ir::{self, Foreach, Kind, StepId},
     schema::Schema,
-    state::{Body, Phase},
+    state::{Body, Frame, Phase},
 };
 
 /// The IR and what was compiled from it. Shared by every instance of the definition version.
@@ -49,6 +49,11 @@ impl Program {
         }
     }
 
+    /// True if the frame stands for the call of a function.
+    pub fn calls_function(&self, frame: &Frame) -> bool {
+        frame.step.is_some_and(|id| matches!(self.step(id).kind, Kind::Function { .. }))
+    }
+
     pub fn step(&self, id: ir::StepId) -> &ir::Step {
         &self.ir.steps[id as usize]
     }
@@ -62,6 +67,7 @@ impl Program {
                 extension.map_or(&[], |extension| extension.list.as_slice())
             }
             (Kind::Do { list } | Kind::For { list, .. }, _) => list,
+            (Kind::Function { task, .. }, _) => std::slice::from_ref(task),
             (Kind::Try { catch, .. }, Body::Try(attempt)) if attempt.phase == Phase::Catching => {
                 catch.list.as_deref().unwrap_or(&[])
             }

@@ -163,6 +163,9 @@ pub struct Frame {
     /// Data after `input.from`, when there is one.
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Data>,
+    /// `$context` of the function that is called here, while its task runs.
+    #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
+    pub context: Option<Data>,
     pub body: Body,
 }
 

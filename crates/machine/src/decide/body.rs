@@ -1,6 +1,9 @@
 //! What each kind of step does when it begins. One arm per kind; the longer ones live beside.
 
-use super::{Turn, eval::Stop};
+use super::{
+    Turn,
+    eval::{Stop, affordable},
+};
 use crate::{
     data::Data,
     fault::{self, Fault},
@@ -14,6 +17,14 @@ impl Turn<'_> {
             Kind::Do { .. } => {
                 self.top_mut(branch).body = Body::List(Cursor::default());
                 self.enter_at_cursor(branch, input);
+                Ok(())
+            }
+            Kind::Function { with, .. } => {
+                let arguments = self.template(branch, with, &input)?;
+                affordable(&arguments)?;
+                let frame = self.top_mut(branch);
+                (frame.body, frame.context) = (Body::List(Cursor::default()), Some(Data::NULL));
+                self.enter_at_cursor(branch, arguments);
                 Ok(())
             }
             Kind::Set { value } => {

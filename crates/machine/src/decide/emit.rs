@@ -105,7 +105,10 @@ impl Turn<'_> {
     /// Tells of every step the branch is inside of, innermost first; history has the end of each.
     pub(super) fn tell_steps(&mut self, what: &str, branch: u32) {
         let frames = self.state.branch(branch).map(|branch| branch.frames.as_slice()).unwrap_or_default();
-        let steps: Vec<StepId> = frames.iter().rev().filter_map(|frame: &Frame| frame.step).collect();
+        // The step that calls a function stands for the function's task too.
+        let is_task = |at: usize| at > 0 && self.program.calls_function(&frames[at - 1]);
+        let told = frames.iter().enumerate().rev().filter(|(at, _)| !is_task(*at));
+        let steps: Vec<StepId> = told.filter_map(|(_, frame): (_, &Frame)| frame.step).collect();
         for step in steps {
             if what == "cancelled" {
                 self.note_at(branch, "step.cancelled", Some(step), None);

@@ -235,15 +235,20 @@ impl Turn<'_> {
         }
     }
 
-    /// The branch's `$context`.
+    /// `$context` where the branch stands: of the innermost function it is in, else the branch's own.
     pub(super) fn context(&self, branch: u32) -> &Data {
-        self.state.branch(branch).and_then(|branch| branch.context.as_ref()).unwrap_or(&self.state.context)
+        let branch = self.state.branch(branch);
+        let function =
+            branch.and_then(|branch| branch.frames.iter().rev().find_map(|frame| frame.context.as_ref()));
+        function.or_else(|| branch?.context.as_ref()).unwrap_or(&self.state.context)
     }
 
     pub(super) fn set_context(&mut self, branch: u32, context: Data) {
-        match self.state.branch_mut(branch) {
-            Some(own) if own.fork.is_some() => own.context = Some(context),
-            _ => self.state.context = context,
+        let Some(own) = self.state.branch_mut(branch) else { return self.state.context = context };
+        match own.frames.iter_mut().rev().find_map(|frame| frame.context.as_mut()) {
+            Some(function) => *function = context,
+            None if own.fork.is_some() => own.context = Some(context),
+            None => self.state.context = context,
         }
     }
 }

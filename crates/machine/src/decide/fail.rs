@@ -127,7 +127,11 @@ impl Turn<'_> {
     /// Leaves the branch's top step because of a fault; unless that was its own, history says that it ended.
     fn left(&mut self, branch: u32, faulted: Option<ir::StepId>) -> Option<ir::StepId> {
         let step = self.state.branch(branch).and_then(|branch| branch.frames.last()?.step);
-        if step.is_some() && step != faulted {
+        let own = step.map(|id| match self.program.step(id).kind {
+            ir::Kind::Function { task, .. } if faulted == Some(task) => task,
+            _ => id,
+        });
+        if own.is_some() && own != faulted && !self.is_function_task(branch) {
             self.note_at(branch, "step.cancelled", step, None);
         }
         self.pop_frame(branch);

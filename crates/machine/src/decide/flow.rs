@@ -25,6 +25,7 @@ impl Turn<'_> {
             started_at: self.now,
             raw: self.state.input.clone(),
             input: None,
+            context: None,
             body: Body::List(Cursor::default()),
         };
         self.state.branches[0].frames.push(frame);
@@ -78,6 +79,7 @@ impl Turn<'_> {
             started_at: self.now,
             raw: data.clone(),
             input: None,
+            context: None,
             body: Body::Leaf,
         };
         self.state.branch_mut(branch).expect("run checked it").frames.push(frame);
@@ -98,9 +100,11 @@ impl Turn<'_> {
                 input
             }
         };
-        self.note_at(branch, "step.started", Some(id), None);
-        self.tell_step("created", Some(id), &[]);
-        self.tell_step("started", Some(id), &[]);
+        if !self.is_function_task(branch) {
+            self.note_at(branch, "step.started", Some(id), None);
+            self.tell_step("created", Some(id), &[]);
+            self.tell_step("started", Some(id), &[]);
+        }
         if let Some(limit) = step.timeout {
             let until = self.now.after(self.delay(branch, limit, &input)?);
             self.add_wait(branch, WaitKind::Timeout, Some(until));
@@ -116,6 +120,8 @@ impl Turn<'_> {
         };
         let program = self.program;
         let step = program.step(id);
+        // The function has come to its end: what follows is the caller's.
+        self.top_mut(branch).context = None;
         let output = match &step.output {
             None => output,
             Some(template) => self.template_with(branch, template, &output, None)?,
@@ -138,15 +144,24 @@ impl Turn<'_> {
     /// Leaves the top step, which has come to its end.
     pub(super) fn leave(&mut self, branch: u32, id: StepId, output: Data, then: Then) -> Result<(), Stop> {
         let step = self.program.step(id);
-        let detail = matches!(step.kind, Kind::Call { .. } | Kind::Listen { .. })
+        let detail = matches!(step.kind, Kind::Call { .. } | Kind::Function { .. } | Kind::Listen { .. })
             .then(|| Data::map([("output".to_owned(), output.clone())]));
-        self.note_at(branch, "step.completed", Some(id), detail);
-        self.tell_step("completed", Some(id), &[("output", output.clone())]);
+        if !self.is_function_task(branch) {
+            self.note_at(branch, "step.completed", Some(id), detail);
+            self.tell_step("completed", Some(id), &[("output", output.clone())]);
+        }
         let frame = self.pop_frame(branch).expect("it is the frame whose step ended");
         if self.state.branch(branch).is_some_and(|own| matches!(own.top_body(), Some(Body::Saga(_)))) {
             return self.saga_step_done(branch, &frame, output);
         }
         self.advance(branch, output, then)
+    }
+
+    /// True if the top step is the task of a function: the step that calls it stands for both, under the same
+    /// reference.
+    pub(super) fn is_function_task(&self, branch: u32) -> bool {
+        let frames = self.state.branch(branch).map(|branch| branch.frames.as_slice()).unwrap_or_default();
+        matches!(frames, [.., caller, _] if self.program.calls_function(caller))
     }
 
     /// Holds data against a schema of the definition.
@@ -281,6 +296,10 @@ impl Turn<'_> {
     /// Ends the workflow with its raw output.
     pub(super) fn finish(&mut self, output: Data) -> Result<(), Stop> {
         let program = self.program;
+        // `end` may come from inside a function; the workflow's output sees the workflow's own context.
+        if let Some(root) = self.state.branch_mut(ROOT) {
+            root.frames.iter_mut().for_each(|frame| frame.context = None);
+        }
         let output = match &program.ir.output {
             None => output,
             Some(template) => self.template(ROOT, template, &output)?,

@@ -135,8 +135,21 @@ impl Turn<'_> {
                 saga.retries = 0;
             }
         }
+        for (id, hop) in &hops {
+            self.note_function_again(*id, hop);
+        }
         self.todo.extend(hops.into_iter().rev());
         Ok(true)
+    }
+
+    /// The task of a function is told of as the step that calls it, which is not entered again.
+    fn note_function_again(&mut self, id: u32, hop: &Next) {
+        let caller = self.state.branch(id).and_then(|branch| branch.frames.last());
+        let caller = caller.filter(|frame| self.program.calls_function(frame)).and_then(|frame| frame.step);
+        if let (Next::Enter { .. }, Some(caller)) = (hop, caller) {
+            self.note_at(id, "step.started", Some(caller), None);
+            self.tell_step("started", Some(caller), &[]);
+        }
     }
 
     /// The hop a branch of a faulted instance has to make again. `None` if it only holds branches that do.

@@ -5,6 +5,7 @@ mod events;
 mod extensions;
 mod faults;
 mod flow;
+mod functions;
 mod listen;
 mod maps;
 mod orders;

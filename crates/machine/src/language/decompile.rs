@@ -86,7 +86,7 @@ pub(crate) fn own(workflow: &ir::Workflow, id: ir::StepId) -> Vec<(String, Data)
     let step = &workflow.steps[id as usize];
     let lists = workflow.steps.iter().flat_map(|step| step.lists());
     let among = std::iter::once(workflow.root.as_slice()).chain(lists).find(|list| list.contains(&id));
-    writer.task(step, among.unwrap_or_default(), true).entries().unwrap_or_default()
+    writer.task(step, among.unwrap_or_default()).entries().unwrap_or_default()
 }
 
 struct Decompiler<'w> {

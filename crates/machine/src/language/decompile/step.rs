@@ -6,14 +6,6 @@ use crate::{
     ir::{Case, Kind, Step, StepId, Template, Then},
 };
 
-/// The call of a function as the compiler left it.
-struct Called {
-    function: StepId,
-    arguments: Option<Template>,
-    /// True if the input of the function's step is its own, not the arguments.
-    has_input: bool,
-}
-
 impl Decompiler<'_> {
     /// A list of tasks.
     pub(super) fn list(&mut self, ids: &[StepId]) -> Data {
@@ -23,15 +15,15 @@ impl Decompiler<'_> {
         }
         Data::array(ids.iter().map(|id| {
             let step = &workflow.steps[*id as usize];
-            single(&step.name, self.task(step, ids, true))
+            single(&step.name, self.task(step, ids))
         }))
     }
 
-    /// One task of the list `among`. A function's task has its input from the call, which writes it.
-    pub(super) fn task(&mut self, step: &Step, among: &[StepId], with_input: bool) -> Data {
+    /// One task of the list `among`.
+    pub(super) fn task(&mut self, step: &Step, among: &[StepId]) -> Data {
         let Step {
             name: _,
-            reference,
+            reference: _,
             condition,
             input,
             output,
@@ -50,12 +42,8 @@ impl Decompiler<'_> {
         } = step;
         let mut task = Members::new();
         push(&mut task, "if", condition.map(|id| self.bare(id)));
-        let input = input.as_ref().filter(|_| with_input);
-        push_object(&mut task, "input", self.flow("from", input, self.schema(*input_schema)));
-        match self.called(reference, kind) {
-            Some(called) => self.function(called, &mut task),
-            None => self.kind(kind, among, &mut task),
-        }
+        push_object(&mut task, "input", self.flow("from", input.as_ref(), self.schema(*input_schema)));
+        self.kind(kind, among, &mut task);
         push_object(&mut task, "output", self.flow("as", output.as_ref(), self.schema(*output_schema)));
         push_object(&mut task, "export", self.flow("as", export.as_ref(), self.schema(*export_schema)));
         push(&mut task, "timeout", timeout.map(|timeout| self.timeout(timeout)));
@@ -64,48 +52,25 @@ impl Decompiler<'_> {
         Data::map(task)
     }
 
-    /// What a step calls, if it is the call of a function. Only what a function put in place of its call has the
-    /// call's own reference.
-    fn called(&self, reference: &str, kind: &Kind) -> Option<Called> {
-        let Kind::Do { list } = kind else { return None };
-        let step = |id: &StepId| &self.workflow.steps[*id as usize];
-        let function = *list.last().filter(|last| step(last).reference == reference)?;
-        match list.as_slice() {
-            [_] => Some(Called { function, arguments: step(&function).input.clone(), has_input: false }),
-            // A function with a condition or an input of its own has the arguments set before it.
-            [first, _] => match &step(first).kind {
-                Kind::Set { value } => {
-                    Some(Called { function, arguments: Some(value.clone()), has_input: true })
-                }
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
     /// `call` of a function; the function itself is declared in `use`.
-    fn function(&mut self, called: Called, task: &mut Members) {
+    fn function(&mut self, with: &Template, id: StepId, task: &mut Members) {
         let workflow = self.workflow;
-        let function = &workflow.steps[called.function as usize];
+        let function = &workflow.steps[id as usize];
         task.push(("call".to_owned(), Data::text(function.name.as_str())));
-        let arguments = called.arguments.map(|with| self.template(&with));
-        push(task, "with", arguments.filter(|with| *with != Data::object()));
+        push(task, "with", Some(self.template(with)).filter(|with| *with != Data::object()));
         if self.functions.iter().any(|(name, _)| *name == function.name) {
             return;
         }
         let position = self.functions.len();
         self.functions.push((function.name.clone(), Data::NULL));
-        self.functions[position].1 = self.task(function, &[], called.has_input);
+        self.functions[position].1 = self.task(function, &[]);
     }
 
     /// The name of the function that a step of a saga calls.
     pub(super) fn function_of(&mut self, id: StepId) -> Data {
         let step = &self.workflow.steps[id as usize];
         let mut task = Members::new();
-        match self.called(&step.reference, &step.kind) {
-            Some(called) => self.function(called, &mut task),
-            None => self.kind(&step.kind, &[], &mut task),
-        }
+        self.kind(&step.kind, &[], &mut task);
         task.into_iter().find(|(key, _)| key == "call").map(|(_, name)| name).unwrap_or_default()
     }
 
@@ -153,6 +118,7 @@ impl Decompiler<'_> {
                 return push(task, "foreach", foreach);
             }
             Kind::Call { call } => return self.call(call, task),
+            Kind::Function { with, task: id } => return self.function(with, *id, task),
             Kind::Saga { steps } => return self.saga(steps, task),
             Kind::Unsupported { what: _, task: given } => {
                 return task.extend(given.entries().unwrap_or_default());

@@ -169,9 +169,6 @@ impl Lowering<'_, '_> {
                 self.unsupported(at.place(), &format!("`${argument}`"));
             }
         }
-        if !self.functions.is_empty() && uses[0] {
-            self.unsupported(at.place(), "`$context` inside a function");
-        }
     }
 
     /// A value in which texts of the form `${ }` are expressions and everything else is literal.

@@ -1,7 +1,7 @@
 //! Functions: a `call` that names no protocol.
 //!
-//! A name declared in `use.functions` is inlined at every call. A function sees only its arguments: they
-//! become its data. `name:version@default` is the engine's own catalog, that is a worker or a human task.
+//! A name declared in `use.functions` is inlined at every call. A function sees only its arguments, which become its
+//! data, and a `$context` of its own. `name:version@default` is the engine's own catalog, that is a worker or a human task.
 
 use super::{Lowering, expression::Site, list::Targets, saga::SAGA};
 use crate::{
@@ -212,15 +212,9 @@ impl<'t> Lowering<'t, '_> {
         let step = self.step(name, function, reference.to_owned(), &Targets::none());
         self.locals = locals;
         self.functions.pop();
-        let Some(id) = step else { return nothing };
-        let step = &mut self.steps[id as usize];
-        if step.input.is_none() && step.condition.is_none() && step.input_schema.is_none() {
-            step.input = Some(arguments);
-            return Kind::Do { list: vec![id] };
+        match step {
+            Some(task) => Kind::Function { with: arguments, task },
+            None => nothing,
         }
-        // `if`, `input.from` and the schema of the function must see the arguments, so they become its data first.
-        let Some(set) = self.reserve(name, reference.to_owned(), at) else { return nothing };
-        self.steps[set as usize].kind = Kind::Set { value: arguments };
-        Kind::Do { list: vec![set, id] }
     }
 }

@@ -79,9 +79,6 @@ impl<'t> Lowering<'t, '_> {
                 "`then` is ignored when `if` is false: the flow goes on with the next task".to_owned();
             self.warn(at.key_place(), "if-then", message, "use `switch` if both outcomes should jump");
         }
-        if let (Some(export), false) = (task.get("export"), self.functions.is_empty()) {
-            self.unsupported(export.key_place(), "`export` inside a function");
-        }
     }
 
     fn kind(&mut self, task: At<'t>, reference: &str, targets: &Targets<'_>) -> Kind {

@@ -332,16 +332,18 @@ fn functions_are_inlined() {
         ),
     );
     let workflow = yaml(&document).workflow;
-    let Kind::Do { list } = &step(&workflow, "a").kind else { panic!("not a do") };
-    let inner = &workflow.steps[list[0] as usize];
-    assert_eq!((list.len(), inner.name.as_str(), inner.reference.as_str()), (1, "getPet", "/do/0/a"));
-    assert_eq!(show(&workflow, inner.input.as_ref().unwrap()), "{petId: <.id>}");
+    let Kind::Function { with, task } = &step(&workflow, "a").kind else { panic!("not a function") };
+    let inner = &workflow.steps[*task as usize];
+    assert_eq!((inner.name.as_str(), inner.reference.as_str()), ("getPet", "/do/0/a"));
+    assert_eq!(show(&workflow, with), "{petId: <.id>}");
     assert_eq!(show(&workflow, inner.output.as_ref().unwrap()), "<.pet>");
     assert!(matches!(inner.kind, Kind::Call { call: Call::Http(_) }));
-    // A function with its own `input.from` gets its arguments as data first.
-    let Kind::Do { list } = &step(&workflow, "b").kind else { panic!("not a do") };
-    let kinds: Vec<_> = list.iter().map(|id| &workflow.steps[*id as usize].kind).collect();
-    assert!(matches!(kinds[..], [Kind::Set { .. }, Kind::Call { call: Call::Worker { .. } }]), "{kinds:?}");
+    // Without `with` a function is given an empty object; its own `input.from` sees the arguments.
+    let Kind::Function { with, task } = &step(&workflow, "b").kind else { panic!("not a function") };
+    let inner = &workflow.steps[*task as usize];
+    assert_eq!(show(&workflow, with), "{}");
+    assert_eq!(show(&workflow, inner.input.as_ref().unwrap()), "<.inner>");
+    assert!(matches!(inner.kind, Kind::Call { call: Call::Worker { .. } }));
 }
 
 #[test]

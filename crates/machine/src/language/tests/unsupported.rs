@@ -96,20 +96,6 @@ fn whole_definition() {
 }
 
 #[test]
-fn functions_and_the_context() {
-    let document =
-        |function: &str| format!("use:\n  functions:\n    f: {function}\n{}", tasks("  - a: { call: f }"));
-    not_executed(
-        &document("{ set: { x: 1 }, export: { as: . } }"),
-        "3:25 /use/functions/f/export unsupported: this engine does not support `export` inside a function yet",
-    );
-    not_executed(
-        &document("{ set: { x: '${ $context }' } }"),
-        "3:20 /use/functions/f/set/x unsupported: this engine does not support `$context` inside a function yet",
-    );
-}
-
-#[test]
 fn what_is_declared_but_not_used_does_not_count() {
     let declared = "use:\n  functions:\n    f: { run: { shell: { command: x } } }\n  authentications:\n    o: { oidc: { authority: https://a.b, grant: authorization_code } }";
     not_executed(&format!("{declared}\n{}", tasks("  - a: { set: { x: 1 } }")), "");

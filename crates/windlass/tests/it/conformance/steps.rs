@@ -180,16 +180,11 @@ fn refused(scene: &Scene, names: &[&str]) -> Done {
     }
 }
 
-/// The steps that began, in order. A function begins under the name of the step that calls it; that is one beginning.
+/// The steps that began, in order.
 pub(crate) async fn began(scene: &Scene) -> Result<Vec<String>, String> {
     let history = scene.history().await?;
-    let began = |event: &&Value| event["kind"] == "step.started";
-    let again = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| history.get(before)).filter(began);
-        before.is_some_and(|before| before["step"] == history[at]["step"])
-    };
-    let began = history.iter().enumerate().filter(|(at, event)| began(event) && !again(*at));
-    Ok(began.filter_map(|(_, event)| event["step"].as_str()).map(str::to_owned).collect())
+    let began = history.iter().filter(|event| event["kind"] == "step.started");
+    Ok(began.filter_map(|event| event["step"].as_str()).map(str::to_owned).collect())
 }
 
 /// `X should run`, `first`, `last`, `after Y`, `N times`; `X should not run`.
