@@ -49,8 +49,8 @@ impl<'t> Lowering<'t, '_> {
             return Kind::Try { list, catch: Catch::default() };
         };
         let with = catch.get("errors").and_then(|errors| errors.get("with"));
-        let with = with.map(|with| self.error_filter(with)).unwrap_or_default();
         let error_as = self.variable(catch.get("as"), "error");
+        let with = with.map(|with| self.error_filter(with, &error_as)).unwrap_or_default();
         let catch = self.with_locals(&[&error_as.clone()], |inner| Catch {
             with,
             error_as,
@@ -63,13 +63,14 @@ impl<'t> Lowering<'t, '_> {
         Kind::Try { list, catch }
     }
 
-    fn error_filter(&mut self, with: At<'_>) -> ErrorFilter {
+    /// The standard compares errors with static values here; what is computed belongs into `when`.
+    fn error_filter(&mut self, with: At<'_>, error: &str) -> ErrorFilter {
         for (key, value) in with.entries() {
-            if value.text().is_some_and(|text| unwrap_expression(text).is_some()) {
-                self.look(|dry| {
-                    dry.template(value, Site::Body);
-                });
-                self.unsupported(value.place(), &format!("an expression as the wanted `{key}` of an error"));
+            if let Some(expression) = value.text().and_then(unwrap_expression) {
+                let message = format!("the wanted `{key}` of an error cannot be an expression");
+                let member = if key == "details" { "detail" } else { key };
+                let hint = format!("compare in `catch.when`: `${error}.{member} == ({})`", expression.trim());
+                self.error(value.place(), "static-only", message, Some(hint));
             }
         }
         let text = |key| with.get(key).and_then(At::text).map(str::to_owned);

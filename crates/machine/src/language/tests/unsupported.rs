@@ -1,6 +1,6 @@
 //! What compiles but is not executed, each with its place.
 
-use super::{not_executed, tasks, yaml};
+use super::{not_executed, refused, tasks, yaml};
 use crate::ir::Kind;
 
 #[test]
@@ -103,11 +103,17 @@ fn what_is_declared_but_not_used_does_not_count() {
 
 #[test]
 fn error_filters_are_literal() {
-    not_executed(
+    refused(
         &tasks(
             "  - a:\n      try: [ { b: { set: { x: 1 } } } ]\n      catch: { errors: { with: { type: '${ .x }' } } }",
         ),
-        "5:40 /do/0/a/catch/errors/with/type unsupported: this engine does not support an expression as the wanted `type` of an error yet",
+        "5:40 /do/0/a/catch/errors/with/type static-only: the wanted `type` of an error cannot be an expression => compare in `catch.when`: `$error.type == (.x)`",
+    );
+    refused(
+        &tasks(
+            "  - a:\n      try: [ { b: { set: { x: 1 } } } ]\n      catch: { as: e, errors: { with: { details: '${ .x }' } } }",
+        ),
+        "5:50 /do/0/a/catch/errors/with/details static-only: the wanted `details` of an error cannot be an expression => compare in `catch.when`: `$e.detail == (.x)`",
     );
 }
 
