@@ -33,7 +33,10 @@ use crate::{
     fault::{self, Fault},
     ir::StepId,
     program::Program,
-    state::{Body, FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX},
+    state::{
+        Body, FUEL_PER_TURN, Next, STEPS_PER_TURN_MAX, State, Status, Wait, WaitKind, YIELDS_MAX,
+        YIELDS_TOLD_MAX,
+    },
     time::Time,
 };
 pub(crate) use eval::Stop;
@@ -71,6 +74,7 @@ pub fn decide(
         fuel_left: FUEL_PER_TURN,
         full: false,
         secrets: Vec::new(),
+        untold: 0,
     };
     turn.state.yields = match command {
         Command::Continue { .. } => turn.state.yields + 1,
@@ -84,6 +88,7 @@ pub fn decide(
         Ok(true) => {
             turn.forget_told();
             turn.tell_parent();
+            turn.note_untold();
             turn.assert_invariants();
             Answer::Decided(Box::new(Decision {
                 state: turn.state,
@@ -113,6 +118,8 @@ struct Turn<'a> {
     full: bool,
     /// Marks put in for secrets while a call is being made.
     secrets: Vec<Placeholder>,
+    /// Events of a long stretch without waits that are counted and not told one by one.
+    untold: u64,
 }
 
 /// `Err` is an evaluation that must happen outside first; then the whole decision starts over.
@@ -347,8 +354,21 @@ impl Turn<'_> {
         self.events.push(Event { kind, step, iteration: None, detail });
     }
 
+    /// Says how much of a long stretch was not told.
+    fn note_untold(&mut self) {
+        if self.untold > 0 {
+            let count = Data::int(i64::try_from(self.untold).unwrap_or(i64::MAX));
+            self.note("steps.untold", None, Some(Data::map([("events".to_owned(), count)])));
+        }
+    }
+
     /// Notes what happened to a step that the branch is in.
     fn note_at(&mut self, branch: u32, kind: &'static str, step: Option<StepId>, detail: Option<Data>) {
+        let ordinary = matches!(kind, "step.started" | "step.completed" | "step.skipped");
+        if ordinary && self.state.yields > YIELDS_TOLD_MAX {
+            self.untold += 1;
+            return;
+        }
         let iteration = step.and_then(|id| visit::of(&self.state, branch, id));
         self.note(kind, step, detail);
         if let Some(event) = self.events.last_mut() {

@@ -425,6 +425,10 @@ pub const STEPS_PER_TURN_MAX: u32 = 1000;
 /// for anything would fill the store.
 pub const YIELDS_MAX: u32 = 1000;
 
+/// The turns in a row, ended only because they were long enough, whose steps history tells one by one: 1,000,000 steps
+/// that wait for nothing are some 128 MB of it, these are the first 1.3.
+pub const YIELDS_TOLD_MAX: u32 = 10;
+
 /// What the expressions of one decision may spend before it yields; some 80 ms at worst.
 pub const FUEL_PER_TURN: u64 = 600_000;
 

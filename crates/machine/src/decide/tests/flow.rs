@@ -194,6 +194,56 @@ fn a_long_pure_stretch_yields_and_goes_on() {
     run.completes_with(r#"{"n":2500}"#);
 }
 
+/// A loop of this many steps, driven to its end; the bench is as it was `turns` turns before the limit.
+fn goes_round(steps: u32, turns: u32) -> super::Bench {
+    let body = format!(
+        "do:\n- l: {{ for: {{ each: x, in: '[range({steps})]' }}, do: [ {{ a: {{ set: {{ n: '${{ $x }}' }} }} }} ] }}"
+    );
+    let mut run = bench(&body).start("{}");
+    run.state.as_mut().unwrap().yields = crate::state::YIELDS_MAX - turns;
+    while let Some(token) = run.continues.pop() {
+        assert!(run.tell(crate::Command::Continue { token }));
+    }
+    run
+}
+
+#[test]
+fn a_million_steps_without_waiting_and_not_one_more() {
+    // The turn in which the loop begins, and two more; the loop itself is a step too.
+    goes_round(2_999, 2).completes_with(r#"{"n":2998}"#);
+    let run = goes_round(3_000, 2);
+    run.faults_with("runtime", 500, "/do/0/l");
+    let detail = run.state().error.clone().unwrap().detail;
+    let expected = "more than 1000000 steps without waiting for anything: does the flow go round for ever?";
+    assert_eq!(detail.as_deref(), Some(expected));
+}
+
+#[test]
+fn history_tells_the_beginning_of_a_long_stretch_and_counts_the_rest() {
+    let run = goes_round(5_000, crate::state::YIELDS_MAX);
+    let (began, untold) = (run.events.iter().filter(|event| *event == "step.started a"), "steps.untold");
+    assert_eq!((began.count(), run.events.contains(&untold.to_owned())), (5_000, false));
+    let run = goes_round(20_000, crate::state::YIELDS_MAX);
+    run.completes_with(r#"{"n":19999}"#);
+    let told = |what: &str| run.events.iter().filter(|event| *event == what).count();
+    assert_eq!(told("step.started a"), 10_999);
+    assert_eq!(told("steps.untold"), 10);
+    assert_eq!(told("workflow.completed"), 1);
+}
+
+#[test]
+fn data_is_nested_64_levels_and_not_one_more() {
+    // The object around the expression's result is a level too; a result alone is held to the same limit.
+    let nested =
+        |arrays: u32| format!("do:\n- a: {{ set: {{ x: '${{ reduce range({arrays}) as $n (0; [.]) }}' }} }}");
+    assert_eq!(bench(&nested(63)).start("{}").state().error, None);
+    let run = bench(&nested(64)).start("{}");
+    run.faults_with("runtime", 500, "/do/0/a");
+    let detail = run.state().error.clone().unwrap().detail;
+    assert_eq!(detail.as_deref(), Some("the data is nested deeper than 64 levels"));
+    bench(&nested(65)).start("{}").faults_with("expression", 400, "/do/0/a");
+}
+
 #[test]
 fn a_flow_that_goes_round_for_ever_without_waiting_faults_and_can_be_retried() {
     let mut run = bench("do:\n- a: { set: { x: 1 }, then: a }").start("{}");

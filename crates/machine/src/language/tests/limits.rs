@@ -4,6 +4,33 @@ use super::{Format, compile_text, refused, tasks};
 use proptest::prelude::*;
 
 #[test]
+fn as_many_steps_as_there_may_be_and_one_more() {
+    let steps = |count: usize| -> String {
+        (0..count).map(|n| format!("  - s{n}: {{ set: {{ x: 1 }} }}\n")).collect()
+    };
+    assert!(compile_text(tasks(&steps(5_000)).as_bytes(), Format::Yaml).is_ok());
+    refused(
+        &tasks(&steps(5_001)),
+        "5003:5 /do/5000/s5000 too-large: the definition has more than 5000 steps, counting each call of a function => split it into several definitions",
+    );
+}
+
+#[test]
+fn as_many_expressions_as_there_may_be_and_one_more() {
+    let expressions = |count: usize| -> String {
+        let members: Vec<String> = (0..count).map(|n| format!("x{n}: '${{ .x{n} }}'")).collect();
+        format!("  - a: {{ set: {{ {} }} }}", members.join(", "))
+    };
+    assert!(compile_text(tasks(&expressions(5_000)).as_bytes(), Format::Yaml).is_ok());
+    let problems =
+        compile_text(tasks(&expressions(5_001)).as_bytes(), Format::Yaml).expect_err("one too many");
+    assert_eq!(problems.len(), 1);
+    let why = "the expression does not compile: the document has more than 5000 different expressions";
+    assert_eq!(problems[0].message, why);
+    assert_eq!(problems[0].pointer, "/do/0/a/set/x5000");
+}
+
+#[test]
 fn functions_that_multiply() {
     // Each function calls the next twice: 2^20 steps if nobody counted.
     let function = |n: usize| {
