@@ -50,21 +50,14 @@ async fn fetch_and_compile(engine: &Engine, source: &[u8], format: Format) -> An
 /// The same, refused unless this node can and may execute it.
 pub(crate) async fn executable(engine: &Engine, source: &[u8], format: Format) -> Answer<Compilation> {
     let compiled = compile(engine, source, format).await?;
-    if !compiled.unsupported.is_empty() {
-        return Err(Refusal::Invalid {
-            code: "definition-unsupported",
-            detail: count(&compiled.unsupported, "the definition uses what this engine does not execute:"),
-            problems: compiled.unsupported,
-        });
-    }
-    if !engine.options.scripts && !compiled.scripts.is_empty() {
-        return Err(Refusal::Invalid {
-            code: "definition-not-allowed",
-            detail: count(&compiled.scripts, "the definition has what is not allowed here:"),
-            problems: compiled.scripts,
-        });
-    }
-    Ok(compiled)
+    let not_allowed = if engine.options.scripts { &[][..] } else { &compiled.scripts };
+    let problems = [&compiled.unsupported, not_allowed].concat();
+    let (code, what) = match (compiled.unsupported.is_empty(), problems.is_empty()) {
+        (false, _) => ("definition-unsupported", "the definition uses what this engine does not execute:"),
+        (true, false) => ("definition-not-allowed", "the definition has what is not allowed here:"),
+        (true, true) => return Ok(compiled),
+    };
+    Err(Refusal::Invalid { code, detail: count(&problems, what), problems })
 }
 
 fn invalid(problems: Vec<Problem>) -> Refusal {

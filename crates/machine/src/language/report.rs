@@ -97,7 +97,9 @@ impl Report {
         self.errors.len() >= PROBLEMS_MAX
     }
 
-    pub(crate) fn into_errors(self) -> Vec<Problem> {
+    /// What is not executed is told along with what is wrong, so that nobody has to come back for it.
+    pub(crate) fn into_errors(mut self) -> Vec<Problem> {
+        self.errors.append(&mut self.unsupported);
         in_order(self.errors)
     }
 

@@ -216,7 +216,10 @@ fn durations() {
 fn one_of_several_keys() {
     refused(
         &tasks("  - a:\n      run: { shell: { command: ls }, script: { language: js, code: x } }"),
-        "4:12 /do/0/a/run conflicting-keys: `run` has `script` and `shell`, but takes only one of them => keep one and remove the others",
+        "
+        4:12 /do/0/a/run conflicting-keys: `run` has `script` and `shell`, but takes only one of them => keep one and remove the others
+        4:14 /do/0/a/run/shell configuration: this engine does not run commands => do it in a worker, and call that
+        ",
     );
     refused(
         &tasks("  - a:\n      run: { await: true }"),

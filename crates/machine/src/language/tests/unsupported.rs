@@ -96,6 +96,21 @@ fn whole_definition() {
 }
 
 #[test]
+fn what_is_wrong_and_what_is_not_executed_is_told_at_once() {
+    refused(
+        &tasks(
+            "  - a: { call: mcp, with: { method: tools/list, transport: { stdio: { command: x } } } }\n  - b: { set: { x: '${ $authorization }' }, then: nowhere }\n  - c: { sett: {} }",
+        ),
+        "
+        3:16 /do/0/a/call configuration: this engine has no connector for `call: mcp` => do it in a worker, and call that
+        4:20 /do/1/b/set/x unsupported: this engine does not support `$authorization` yet
+        4:51 /do/1/b/then unknown-target: `then` leads to `nowhere`, but no task of this list is called that => it can lead to a, b, c, continue, exit, end
+        5:5 /do/2/c bad-task: the task `c` does not say what to do => did you mean `set` instead of `sett`?
+        ",
+    );
+}
+
+#[test]
 fn what_is_declared_but_not_used_does_not_count() {
     let declared = "use:\n  functions:\n    f: { run: { shell: { command: x } } }\n  authentications:\n    o: { oidc: { authority: https://a.b, grant: authorization_code } }";
     not_executed(&format!("{declared}\n{}", tasks("  - a: { set: { x: 1 } }")), "");
