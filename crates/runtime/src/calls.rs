@@ -84,10 +84,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
         traceparent = call.trace.traceparent,
     );
     let attempted = egress::discreetly(attempt(engine, &tenant, &row, &call).instrument(span));
-    let attempted = AssertUnwindSafe(attempted).catch_unwind().await.unwrap_or_else(|_| {
-        let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
-        Attempted::Failed { fault, exhausted: true }
-    });
+    let Some(attempted) = while_wanted(attempted, &row, &hold).await else { return };
     let micros = engine.clock.steady_micros() - began;
     let outcome = match &attempted {
         Attempted::Done(_) => "processed",
@@ -122,6 +119,24 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
             drop(hold);
         }
     }
+}
+
+/// Makes the attempt. Nothing comes of a script that nobody waits for any more: it leaves its place in the sandbox to
+/// others. Any other call has effects outside, and comes to its end.
+async fn while_wanted(
+    attempt: impl Future<Output = Attempted>,
+    row: &CallRow,
+    hold: &Hold,
+) -> Option<Attempted> {
+    let attempted = tokio::select! {
+        biased;
+        attempted = AssertUnwindSafe(attempt).catch_unwind() => attempted,
+        () = hold.dropped(), if row.target == SCRIPT => return None,
+    };
+    Some(attempted.unwrap_or_else(|_| {
+        let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
+        Attempted::Failed { fault, exhausted: true }
+    }))
 }
 
 /// Hands the call to its worker or endpoint.

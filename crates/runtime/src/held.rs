@@ -6,14 +6,9 @@
 
 use machine::TenantId;
 use parking_lot::Mutex;
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::HashMap, sync::Arc};
 use store::rows::QueueKey;
+use tokio_util::sync::CancellationToken;
 
 type Key = (TenantId, QueueKey);
 
@@ -26,14 +21,14 @@ pub(crate) struct Held {
 struct Entry {
     /// A row may be in memory twice: found again while its first delivery is still under way.
     count: usize,
-    dropped: Arc<AtomicBool>,
+    dropped: CancellationToken,
 }
 
 /// One row in memory, until dropped.
 pub(crate) struct Hold {
     held: Held,
     key: Key,
-    dropped: Arc<AtomicBool>,
+    dropped: CancellationToken,
 }
 
 impl Held {
@@ -49,17 +44,22 @@ impl Held {
         self.rows.lock().contains_key(&(tenant.clone(), row))
     }
 
-    /// The row is gone from the store: whoever holds it need not begin with it.
+    /// The row is gone from the store: whoever holds it need not begin with it, and may stop.
     pub(crate) fn drop_row(&self, tenant: &TenantId, row: QueueKey) {
         if let Some(entry) = self.rows.lock().get(&(tenant.clone(), row)) {
-            entry.dropped.store(true, Ordering::Relaxed);
+            entry.dropped.cancel();
         }
     }
 }
 
 impl Hold {
     pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed)
+        self.dropped.is_cancelled()
+    }
+
+    /// Comes back once the row is gone.
+    pub(crate) async fn dropped(&self) {
+        self.dropped.cancelled().await;
     }
 }
 

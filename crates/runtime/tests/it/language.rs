@@ -1,9 +1,16 @@
 //! What the language costs and keeps, through the real node: commits, events, what a crash leaves.
 
-use crate::support::*;
-use machine::ir::Lifecycle;
-use runtime::api::{Refusal, TaskAct};
+use crate::{
+    stub::{Near, Stub, ok},
+    support::*,
+};
+use machine::{Data, Fault, TenantId, expr::Evaluation, ir::Lifecycle, language::Format, time::Span};
+use runtime::{
+    api::{Order, Refusal, TaskAct},
+    sandbox::{NotRun, ScriptCall},
+};
 use serde_json::json;
+use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_pure_steps_are_one_commit() {
@@ -82,4 +89,103 @@ async fn a_result_that_does_not_fit_the_form_changes_nothing() {
     assert_eq!(world.tasks(id).await.remove(0).version, task.version);
     complete(json!({ "approved": true })).await.unwrap();
     assert_eq!(node.output(id).await, json!({ "approved": true }));
+}
+
+const REMEMBERS: &str = "use:
+  functions:
+    remember:
+      do:
+      - keep: { set: { s: 1 }, export: { as: '{ own: 1 }' } }
+      - rest: { wait: { hours: 1 } }
+      - look: { set: { own: '${ $context.own }' } }
+do:
+- first: { set: { s: 1 }, export: { as: '{ mine: 7 }' } }
+- call: { call: remember, output: { as: '. + { after: $context }' } }
+";
+
+#[tokio::test(start_paused = true)]
+async fn what_a_function_exported_outlives_a_crash_and_stays_its_own() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("remembers", REMEMBERS).await;
+    let id = node.start("remembers", json!({})).await;
+    until(|| async { world.status(id).await == "waiting" }).await;
+    node.crash().await;
+    let node = world.build().sole().start().await;
+    pass(secs(3600)).await;
+    assert_eq!(node.output(id).await, json!({ "own": 1, "after": { "mine": 7 } }));
+    assert_eq!(world.count(id, "step.started").await, 5, "the call of the function began once");
+}
+
+#[tokio::test]
+async fn a_definition_refers_to_32_documents_and_not_one_more() {
+    let stub = Stub::secure(&["elsewhere.example"], |_, _| ok(json!({ "set": { "x": 1 } }))).await;
+    let line = format!("elsewhere.example:443=127.0.0.1:{}", stub.port);
+    let near = Near::new(|egress| {
+        egress.resolve = vec![line.parse().unwrap()];
+        egress.roots = vec![stub.root.clone()];
+    })
+    .await;
+    let document = |count: usize| {
+        let step = |n: usize| format!("- s{n}: {{ call: 'https://elsewhere.example/f{n}.json' }}\n");
+        let steps: String = (0..count).map(step).collect();
+        format!(
+            "document: {{ dsl: '1.0.3', namespace: test, name: many-{count}, version: '1.0.0' }}\ndo:\n{steps}"
+        )
+    };
+    let deploy = async |count: usize| {
+        near.node.handle.deploy(&near.node.tenant, document(count).as_bytes(), Format::Yaml, false).await
+    };
+    deploy(32).await.unwrap();
+    assert_eq!(stub.asked().len(), 32);
+    let refused = deploy(33).await.unwrap_err();
+    let Refusal::Invalid { code, problems, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!(
+        (code, problems.len(), problems[0].pointer.as_str()),
+        ("definition-invalid", 1, "/do/32/s32/call")
+    );
+    let why = "(a definition may refer to at most 32 documents)";
+    assert!(problems[0].message.ends_with(why), "{}", problems[0].message);
+}
+
+/// A sandbox with one place, in which a script takes for ever.
+struct Endless {
+    place: Arc<tokio::sync::Semaphore>,
+}
+
+#[async_trait::async_trait]
+impl runtime::engine::Evaluate for Endless {
+    async fn evaluate(&self, _: &TenantId, evaluation: Evaluation) -> Result<Result<Data, Fault>, NotRun> {
+        Ok(evaluation.run())
+    }
+
+    async fn script(&self, _: &TenantId, _: ScriptCall) -> Result<Result<Data, Fault>, NotRun> {
+        let _place = self.place.acquire().await;
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_nobody_waits_for_leaves_its_place_at_once() {
+    let world = World::new();
+    let place = Arc::new(tokio::sync::Semaphore::new(1));
+    let node = world.build().evaluator(Endless { place: place.clone() });
+    let node = node.options(|options| options.scripts = true).start().await;
+    let script = "run: { script: { language: js, code: 'for (;;);' } }";
+    node.deploy(
+        "limited",
+        &format!("do:\n- t:\n    try: [ {{ s: {{ {script}, timeout: {{ after: PT1S }} }} }} ]\n    catch: {{ do: [ {{ late: {{ set: {{ late: true }} }} }} ] }}"),
+    )
+    .await;
+    node.deploy("cancelled", &format!("do:\n- s: {{ {script} }}")).await;
+    let id = node.start("limited", json!({})).await;
+    until(|| async { place.available_permits() == 0 }).await;
+    assert_eq!(node.output(id).await, json!({ "late": true }));
+    let ended = world.now();
+    until(|| async { place.available_permits() == 1 }).await;
+    assert!(world.now().since(ended) < Span::from_secs(1), "the sandbox would have let it run for 10 s");
+    let id = node.start("cancelled", json!({})).await;
+    until(|| async { place.available_permits() == 0 }).await;
+    node.handle.order(&node.tenant, id, Order::Cancel, "ann").await.unwrap();
+    until(|| async { place.available_permits() == 1 }).await;
 }
