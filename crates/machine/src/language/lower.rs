@@ -132,7 +132,7 @@ struct Lowering<'t, 'r> {
     functions: Vec<&'t str>,
     /// True while looking at a definition that may never be used: its steps are dropped.
     dry: bool,
-    /// True once the limit of steps has been reported.
+    /// True once the limit of steps, or of expressions, has been reported.
     full: bool,
 }
 

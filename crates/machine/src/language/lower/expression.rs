@@ -50,6 +50,10 @@ impl Site {
     }
 }
 
+fn too_many() -> String {
+    format!("the document has more than {EXPRESSIONS_MAX} different expressions")
+}
+
 /// An expression's source and the locals it sees.
 pub(super) type Key = (String, Vec<String>);
 
@@ -104,8 +108,7 @@ impl Lowering<'_, '_> {
             return outcome.clone();
         }
         if self.outcomes.len() >= EXPRESSIONS_MAX {
-            let message = format!("the document has more than {EXPRESSIONS_MAX} different expressions");
-            return Err(CompileError { message, offset: 0 });
+            return Err(CompileError { message: too_many(), offset: 0 });
         }
         let outcome = try_compile(&key.0, &key.1);
         self.outcomes.insert(key.clone(), outcome.clone());
@@ -122,6 +125,14 @@ impl Lowering<'_, '_> {
 
     fn bad_expression(&mut self, at: At<'_>, start: usize, source: &str, error: &CompileError) {
         let place = at.place_in_text(start + error.offset.min(source.len()));
+        if error.message == too_many() {
+            // Once: what comes after it is no better.
+            if !std::mem::replace(&mut self.full, true) {
+                let hint = "split it into several definitions".to_owned();
+                self.error(place, "too-large", too_many(), Some(hint));
+            }
+            return;
+        }
         let undefined = error.message.starts_with('$') && !error.message.contains("did you mean");
         let hint = if undefined {
             let known = ARGUMENTS.iter().copied().chain(self.locals.iter().map(String::as_str));
