@@ -223,6 +223,12 @@ impl Data {
     }
 }
 
+/// True for characters that show nothing of themselves but change how a terminal or a page shows the rest: control
+/// characters, and those that turn the direction of writing.
+pub fn is_steering(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn key_text(key: &Val) -> String {
     match key {
         Val::TStr(bytes) | Val::BStr(bytes) => String::from_utf8_lossy(bytes).into_owned(),

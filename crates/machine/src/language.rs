@@ -5,6 +5,7 @@
 //! the IR. [`compile`] is the way in; [`decompile()`] is the way
 //! back, written by [`yaml`]. Nothing here executes anything or reads anything but its argument.
 
+mod codes;
 mod decompile;
 mod format;
 mod library;
@@ -17,6 +18,7 @@ mod source;
 pub(crate) mod tests;
 pub mod yaml;
 
+pub use codes::CODES;
 pub(crate) use decompile::own;
 pub use decompile::{decompile, document, schedule};
 pub use format::format;

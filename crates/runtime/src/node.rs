@@ -154,8 +154,15 @@ impl Node {
         Handle::new(self.engine.clone())
     }
 
+    /// Says that a stop is near: what waits for the sandbox is given up at once and refused as unavailable, so that
+    /// nobody waits through a stop for what will not come. Everything else goes on.
+    pub fn leaving(&self) {
+        self.engine.tasks.leaving.cancel();
+    }
+
     /// Stops claiming, lets what is in flight finish within the grace time, gives the rest back.
     pub async fn stop(self) {
+        self.leaving();
         self.engine.tasks.stopping.cancel();
         let grace = Duration::from_micros(self.engine.options.stop_grace.0.max(0) as u64);
         let drained = tokio::time::timeout(grace, self.engine.tasks.idle()).await.is_ok();

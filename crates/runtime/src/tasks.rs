@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Tasks {
     /// Ends pumps at their next wait.
     pub(crate) stopping: CancellationToken,
+    /// Ends what only waits to be computed, so that whoever asked for it hears at once; it comes before `stopping`.
+    pub(crate) leaving: CancellationToken,
     /// Drops every future at once; only the simulator and tests use it.
     crash: Option<CancellationToken>,
     open: Arc<Open>,
@@ -49,7 +51,8 @@ impl Drop for Counted {
 
 impl Tasks {
     pub(crate) fn new(crash: Option<CancellationToken>) -> Tasks {
-        Tasks { stopping: CancellationToken::new(), crash, open: Arc::default(), halted: OnceLock::new() }
+        let (stopping, leaving) = (CancellationToken::new(), CancellationToken::new());
+        Tasks { stopping, leaving, crash, open: Arc::default(), halted: OnceLock::new() }
     }
 
     /// Stops the node if the error says that nothing it does will land any more. Every answer of the store to a

@@ -464,7 +464,7 @@ pub(crate) async fn decide_on(
     }
 }
 
-/// Has the sandbox evaluate, however long it takes to be let in; `None` once the node stops.
+/// Has the sandbox evaluate, however long it takes to be let in; `None` once the node is about to stop.
 pub(crate) async fn evaluated(
     engine: &Engine,
     tenant: &TenantId,
@@ -472,7 +472,12 @@ pub(crate) async fn evaluated(
 ) -> Option<Result<Data, Fault>> {
     let mut patience = Patience::new();
     loop {
-        match engine.evaluator.evaluate(tenant, evaluation.clone()).await {
+        let answer = tokio::select! {
+            biased;
+            () = engine.tasks.leaving.cancelled() => return None,
+            answer = engine.evaluator.evaluate(tenant, evaluation.clone()) => answer,
+        };
+        match answer {
             Ok(answer) => return Some(answer),
             Err(NotRun(_)) if patience.wait(engine).await => {}
             Err(_) => return None,

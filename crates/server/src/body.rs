@@ -237,6 +237,21 @@ impl Fields {
         }
     }
 
+    /// Text that people and logs know somebody or something by: in one line, and nothing in it that steers a terminal.
+    pub(crate) fn label(&self, key: &str, bytes_max: usize) -> Result<Option<String>, Problem> {
+        let text = self.text(key, bytes_max)?;
+        match text.as_deref().is_some_and(|text| text.contains(machine::data::is_steering)) {
+            true => {
+                Err(Problem::at(code::INVALID_VALUE, self.place(key), "this must hold no control characters"))
+            }
+            false => Ok(text),
+        }
+    }
+
+    pub(crate) fn required_label(&self, key: &str, bytes_max: usize) -> Result<String, Problem> {
+        self.label(key, bytes_max)?.ok_or_else(|| self.missing(key))
+    }
+
     pub(crate) fn required_text(&self, key: &str, bytes_max: usize) -> Result<String, Problem> {
         self.text(key, bytes_max)?.ok_or_else(|| self.missing(key))
     }

@@ -85,7 +85,7 @@ pub(crate) async fn create(
     body: body::Json,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
     let fields = body.fields(&["name", "roles", "expires_at"])?;
-    let name = fields.required_text("name", NAME_BYTES_MAX)?;
+    let name = fields.required_label("name", NAME_BYTES_MAX)?;
     let roles = fields.items("roles", Role::ALL.len())?;
     let roles: Vec<Role> = roles.iter().map(read_role).collect::<Result<_, _>>()?;
     if roles.is_empty() {

@@ -97,7 +97,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<CreatedTenant>), Problem> {
     let fields = body.fields(&["id", "title"])?;
     let text = fields.required_text("id", ID_BYTES_MAX)?;
-    let title = fields.text("title", TITLE_BYTES_MAX)?.unwrap_or_else(|| text.clone());
+    let title = fields.label("title", TITLE_BYTES_MAX)?.unwrap_or_else(|| text.clone());
     let id =
         TenantId::new(&text).map_err(|error| Problem::at(code::INVALID_VALUE, "/id", error.to_string()))?;
     let created = CreatedTenant { id: text, title: title.clone() };

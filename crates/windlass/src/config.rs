@@ -436,10 +436,11 @@ mod tests {
             ("[server]\nlisten = 'everywhere'\n", &[], "server.listen"),
             ("[store]\ndata = '/var/lib/changeme'\n", &[], "store.data still holds a placeholder"),
             ("[retention]\nkeys = '23h'\n", &[], "retention.keys is \"23h\"; it must be 1d to 36500d"),
+            ("[retention]\nended = '0s'\n", &[], "retention.ended is \"0s\"; it must be 1s to"),
             (
-                "[retention]\nended = '0'\nevery = 'never'\n",
+                "[retention]\nended = '30'\n",
                 &[],
-                "retention.ended is \"0\"; it must be 1s to",
+                "retention.ended is \"30\"; it must be a length with its unit",
             ),
             ("[retention]\nevery = 'never'\n", &[], "retention.every is \"never\"; it must be a length"),
             ("nonsense", &[], "line 1"),

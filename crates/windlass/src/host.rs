@@ -122,6 +122,7 @@ pub(crate) async fn serve(
             () = stop.asked() => is_asked = true,
             () = node.fenced() => {}
         }
+        node.leaving();
         if is_asked {
             out::note("stopping; once more to stop at once");
             tokio::spawn(async move {

@@ -222,7 +222,7 @@ fn text(out: &Out, column: &Column, row: &Value) -> String {
 
 /// Data may hold anything: what would steer the terminal is shown as what it is.
 fn shown(text: String) -> String {
-    let steers = |c: char| c.is_control() && !matches!(c, '\t' | '\n');
+    let steers = |c: char| machine::data::is_steering(c) && !matches!(c, '\t' | '\n');
     match text.contains(steers) {
         false => text,
         true => text

@@ -3,7 +3,7 @@
 //! [`Report`] keeps errors, warnings and unsupported features apart, in document order, each once, and never
 //! more than [`PROBLEMS_MAX`] of each: a document can be wrong in a million places.
 
-use super::{Compilation, Problem, Wanted};
+use super::{Compilation, Problem, Wanted, codes};
 use crate::ir;
 
 /// How long a message or hint gets: they quote the document, where anything may stand.
@@ -35,6 +35,7 @@ impl Problem {
     }
 
     pub(crate) fn new(place: Place, code: &'static str, message: impl Into<String>) -> Problem {
+        debug_assert!(codes::is_known(code), "{code} is not among the codes");
         let Place { line, column, pointer } = place;
         Problem { line, column, pointer, code, message: readable(&message.into()), hint: None }
     }

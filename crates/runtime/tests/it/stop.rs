@@ -116,17 +116,20 @@ async fn an_instance_in_an_endless_pure_loop_does_not_hold_up_the_stop() {
     assert_eq!(world.status(id).await, "running");
 }
 
-/// A sandbox as it should be, or one that has no room for anybody.
-struct Sandbox {
-    has_room: bool,
+/// A sandbox as it should be, one that has no room for anybody, or one that never comes to an end.
+enum Sandbox {
+    Open,
+    Full,
+    Busy,
 }
 
 #[async_trait::async_trait]
 impl Evaluate for Sandbox {
     async fn evaluate(&self, _: &TenantId, evaluation: Evaluation) -> Result<Result<Data, Fault>, NotRun> {
-        match self.has_room {
-            true => Ok(evaluation.run()),
-            false => Err(NotRun("no room".to_owned())),
+        match self {
+            Sandbox::Open => Ok(evaluation.run()),
+            Sandbox::Full => Err(NotRun("no room".to_owned())),
+            Sandbox::Busy => std::future::pending().await,
         }
     }
 }
@@ -137,7 +140,7 @@ const UNBOUNDED: &str = "[limit(2; repeat(1))] | add";
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_the_sandbox_is_left_to_the_next_node_undecided() {
     let world = World::new();
-    let node = world.build().evaluator(Sandbox { has_room: false }).start().await;
+    let node = world.build().evaluator(Sandbox::Full).start().await;
     let compute = format!("compute: {{ set: {{ x: '${{ {UNBOUNDED} }}' }} }}");
     node.deploy("child", &format!("do: [ {{ {compute} }} ]")).await;
     let run = "run: { workflow: { namespace: test, name: child, version: '1.0.0' } }";
@@ -163,7 +166,25 @@ async fn what_waits_for_the_sandbox_is_left_to_the_next_node_undecided() {
         matches!(published, Err(Refusal::Unavailable(_))),
         "no event without what it starts: {published:?}"
     );
-    let next = world.build().evaluator(Sandbox { has_room: true }).start().await;
+    let next = world.build().evaluator(Sandbox::Open).start().await;
     assert_eq!(next.output(parent).await, json!({ "x": 2 }));
     assert_eq!(next.output(later).await, json!({ "x": 2 }));
+}
+
+/// Requests are let out before the node stops, and would otherwise wait for the sandbox until their time is over.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_sandbox_hears_of_a_stop_before_it_comes() {
+    let world = World::new();
+    let node = world.build().evaluator(Sandbox::Busy).start().await;
+    node.deploy("computes", &format!("do: [ {{ c: {{ set: {{ x: '${{ {UNBOUNDED} }}' }} }} }} ]")).await;
+    node.deploy("plain", "do: [ { s: { set: { x: 1 } } } ]").await;
+    let started = node.handle.start(&node.tenant, start_of("computes", json!({})));
+    let (refused, ()) = tokio::join!(started, async {
+        pass(secs(2)).await;
+        node.node.leaving();
+    });
+    assert!(matches!(refused, Err(Refusal::Unavailable(_))), "{refused:?}");
+    let plain = node.start("plain", json!({})).await;
+    assert_eq!(node.output(plain).await, json!({ "x": 1 }), "everything else goes on");
+    node.stop().await;
 }

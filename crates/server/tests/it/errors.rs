@@ -22,6 +22,14 @@ fn every_code_has_a_section_and_every_section_a_code() {
 }
 
 #[test]
+fn every_code_of_a_documents_problems_is_in_the_table() {
+    let rows: Vec<String> = PAGE.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
+    let codes: Vec<String> =
+        machine::language::CODES.iter().map(|(code, meaning)| format!("| `{code}` | {meaning} |")).collect();
+    assert_eq!(rows, codes);
+}
+
+#[test]
 fn what_the_runtime_names_is_known() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/src");
     for file in std::fs::read_dir(folder).unwrap() {

@@ -60,8 +60,10 @@ fn kept(name: &str, text: &str, least: Span) -> Result<Option<Span>, String> {
 
 fn within(name: &str, text: &str, least: Span) -> Result<Span, String> {
     let wrong = |why: &str| format!("retention.{name} is {text:?}; {why}");
-    let length = verb::duration(text)
-        .map_err(|_| wrong("it must be a length such as 90s, 12h or 30d, or for what is kept, \"never\""))?;
+    // A number alone would be seconds, and somebody means days by it: what that deletes does not come back.
+    let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+    let length = verb::duration(text).ok().filter(|_| has_unit);
+    let length = length.ok_or_else(|| wrong("it must be a length with its unit, such as 90s, 12h or 30d"))?;
     let span = Span(i64::try_from(length.as_micros()).unwrap_or(i64::MAX));
     match span < least || span > CENTURY {
         true => Err(wrong(&format!("it must be {} to {}", show(least), show(CENTURY)))),

@@ -239,6 +239,15 @@ impl Lowering<'_, '_> {
     }
 
     fn lint_embedded(&mut self, at: At<'_>, text: &str) {
+        let offset = text.len() - text.trim_start().len();
+        if text[offset..].starts_with("${") && (!text.contains('}') || text.trim() == "${}") {
+            let message = match text.contains('}') {
+                true => "there is no expression between `${` and `}`",
+                false => "the expression is not closed: it begins with `${` and has no `}`",
+            };
+            let hint = "write `${ .name }`, or `${ \"${\" }` for the text itself".to_owned();
+            return self.error(at.place_in_text(offset), "bad-expression", message.to_owned(), Some(hint));
+        }
         if let Some(offset) = text.find("${").filter(|start| text[*start..].contains('}')) {
             let message =
                 "`${ }` inside a longer text is not an expression; the text stays as it is".to_owned();

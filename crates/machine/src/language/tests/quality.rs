@@ -23,6 +23,17 @@ fn embedded_expressions_are_literal() {
 }
 
 #[test]
+fn expressions_that_are_not_closed_or_empty_are_none() {
+    refused(
+        &tasks("  - a:\n      set:\n        x: ${ .name\n        y: '${}'"),
+        r#"
+            5:12 /do/0/a/set/x bad-expression: the expression is not closed: it begins with `${` and has no `}` => write `${ .name }`, or `${ "${" }` for the text itself
+            6:13 /do/0/a/set/y bad-expression: there is no expression between `${` and `}` => write `${ .name }`, or `${ "${" }` for the text itself
+        "#,
+    );
+}
+
+#[test]
 fn then_beside_if() {
     warned(
         &tasks("  - a:\n      if: .x\n      set: { x: 1 }\n      then: end"),
