@@ -1,16 +1,18 @@
 //! Remembers. The `Store` port, its adapters, migrations and all SQL of the product.
 //!
 //! The way in: [`Store`] (the port and its contract), [`commit::Commit`] (what one write is), [`rows`] (what a row
-//! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`].
+//! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`], [`postgres`].
 //! Nothing here decides: no state transition happens in SQL, only guarded writes.
 
 pub mod commit;
 pub mod datasets;
+pub mod postgres;
 pub mod rows;
 pub mod sqlite;
 pub mod views;
 
 mod port;
+mod told;
 pub use commit::{Commit, Conflict, Outcome, Write};
 pub use port::{Error, Result, Store};
 pub use sqlite::compare_versions;

@@ -52,6 +52,9 @@ pub(crate) struct Server {
 pub(crate) struct Store {
     /// Folder of the embedded store.
     pub(crate) data: PathBuf,
+    /// A PostgreSQL database instead of it, such as `postgres://user@host/database`. May hold a password: prefer the
+    /// environment, WINDLASS_STORE_URL.
+    pub(crate) url: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,7 +184,7 @@ impl Default for Server {
 
 impl Default for Store {
     fn default() -> Store {
-        Store { data: crate::profile::DEFAULT_DATA.into() }
+        Store { data: crate::profile::DEFAULT_DATA.into(), url: String::new() }
     }
 }
 

@@ -7,4 +7,5 @@
 
 mod conformance;
 mod fixture;
+mod postgres;
 mod sqlite;

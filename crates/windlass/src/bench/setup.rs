@@ -8,8 +8,12 @@ use runtime::{
     api::{DefinitionRef, Refusal, Start},
     clock::{Clock, SystemClock},
 };
-use std::{path::PathBuf, time::Duration};
-use store::sqlite::{Sqlite, probe};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use store::{
+    Store,
+    postgres::{self, Postgres},
+    sqlite::{Sqlite, probe},
+};
 use worker::{Declaration, Outcome};
 
 /// Three steps, each a durable call to a worker that does nothing.
@@ -58,9 +62,19 @@ pub(super) struct Bench {
     pub(super) fsync_micros: f64,
     /// Secret of an API key, for going through HTTP.
     pub(super) key: String,
+    /// The database and its address, if it is one.
+    database: Option<(Arc<Postgres>, String)>,
     node: Node,
     // The folder goes when this does.
     _folder: tempfile::TempDir,
+}
+
+/// What the database itself counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) statements: f64,
+    pub(super) rows: f64,
+    pub(super) wal_bytes: f64,
 }
 
 /// Counters of the cost model.
@@ -79,10 +93,19 @@ impl Bench {
         let clock = SystemClock;
         let elapsed = || Duration::from_micros(SystemClock.steady_micros());
         let fsync_micros = probe::sync_p50_micros(folder.path(), &elapsed)?;
-        let raw_per_second = probe::insert_rate(folder.path(), Duration::from_secs(2), &elapsed)?;
-        let store = Sqlite::open(folder.path().join("bench.db"))?.shared();
+        let database = open_database(&args.store).await?;
+        let (raw_per_second, store): (f64, Arc<dyn Store>) = match &database {
+            Some((store, url)) => {
+                let raw = postgres::probe::insert_rate(url, Duration::from_secs(2), &elapsed).await?;
+                (raw, store.clone())
+            }
+            None => {
+                let raw = probe::insert_rate(folder.path(), Duration::from_secs(2), &elapsed)?;
+                (raw, Sqlite::open(folder.path().join("bench.db"))?.shared())
+            }
+        };
         let mut parts = Parts::new(store);
-        parts.sole = true;
+        parts.sole = database.is_none();
         parts.workers.push(
             Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
                 .concurrency_max(100_000),
@@ -90,13 +113,26 @@ impl Bench {
         let node = Node::start(parts).await?;
         let handle = node.handle();
         let tenant = TenantId::new("bench")?;
-        handle.create_tenant(&tenant, "bench").await?;
+        match handle.create_tenant(&tenant, "bench").await {
+            Ok(()) | Err(Refusal::Conflict { .. }) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
         let key = handle.create_key(&tenant, "bench", &["admin".to_owned()], None).await?;
         for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
             handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
         }
         let key = format!("wlk_{}_{}", key.id, key.secret);
-        let bench = Bench { handle, tenant, clock, raw_per_second, fsync_micros, key, node, _folder: folder };
+        let bench = Bench {
+            handle,
+            tenant,
+            clock,
+            raw_per_second,
+            fsync_micros,
+            key,
+            database,
+            node,
+            _folder: folder,
+        };
         bench.fill(args.stored).await?;
         Ok(bench)
     }
@@ -165,6 +201,17 @@ impl Bench {
         }
     }
 
+    /// What the database has counted so far; nothing for the embedded store.
+    pub(super) async fn counted(&self) -> Result<Option<Counted>> {
+        let Some((store, url)) = &self.database else { return Ok(None) };
+        let counters = postgres::probe::counters(url).await?;
+        Ok(Some(Counted {
+            statements: store.statements() as f64,
+            rows: counters.rows as f64,
+            wal_bytes: counters.wal_bytes as f64,
+        }))
+    }
+
     /// What one start costs up to its first step, and one workflow from start to end.
     pub(super) async fn cost_of_one(&self) -> Result<(Cost, Cost)> {
         let before = self.cost();
@@ -181,6 +228,29 @@ impl Bench {
 
     pub(super) async fn stop(self) {
         self.node.stop().await;
+    }
+}
+
+async fn open_database(store: &str) -> Result<Option<(Arc<Postgres>, String)>> {
+    if store == "sqlite" {
+        return Ok(None);
+    }
+    anyhow::ensure!(
+        store.starts_with("postgres"),
+        "store {store:?} is not known; use sqlite or a postgres:// URL"
+    );
+    postgres::migrate(store, None).await?;
+    Ok(Some((Arc::new(Postgres::open(store).await?), store.to_owned())))
+}
+
+impl Counted {
+    pub(super) fn per_unit(self, before: Counted, units: usize) -> Counted {
+        let units = units.max(1) as f64;
+        Counted {
+            statements: (self.statements - before.statements) / units,
+            rows: (self.rows - before.rows) / units,
+            wal_bytes: (self.wal_bytes - before.wal_bytes) / units,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     let (start_cost, unit_cost) = bench.cost_of_one().await?;
+    let counted_before = bench.counted().await?;
     let _shown = Bench::progress("w3: seconds", args.seconds);
     let began = now_ms(&bench.clock);
     let mut times = Vec::new();
@@ -23,12 +24,14 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     }
     let seconds = (now_ms(&bench.clock) - began) / 1000.0;
     times.sort_by(f64::total_cmp);
+    let after = bench.counted().await?;
+    let counted = after.zip(counted_before).map(|(after, before)| after.per_unit(before, times.len()));
     let p50_ms = percentile(&times, 0.5);
     let per_second = times.len() as f64 / seconds;
     let (resident, peak) = resident_mib();
     Ok(Report {
         workload: "w3",
-        store: args.store.clone(),
+        store: args.store.split(':').next().unwrap_or_default().to_owned(),
         through: "in-process",
         concurrency: 1,
         seconds,
@@ -47,6 +50,9 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         bytes_per_start: start_cost.bytes,
         rows_per_step: (unit_cost.rows - start_cost.rows) / 3.0,
         bytes_per_step: (unit_cost.bytes - start_cost.bytes) / 3.0,
+        statements_per_unit: counted.map(|counted| counted.statements),
+        database_rows_per_unit: counted.map(|counted| counted.rows),
+        wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
         stored: args.stored,
         resident_mib: resident,
         resident_peak_mib: peak,

@@ -19,12 +19,13 @@ mod tenant;
 
 use crate::fixture::*;
 use machine::Time;
-use store::{Commit, Outcome, Store, sqlite};
+use std::any::Any;
+use store::{Commit, Outcome, Store, postgres, sqlite};
 
 /// A fresh store and whatever must live as long as it.
 pub(crate) struct Opened {
     pub(crate) store: Box<dyn Store>,
-    _dir: Option<tempfile::TempDir>,
+    _place: Box<dyn Any>,
 }
 
 impl Opened {
@@ -39,23 +40,41 @@ impl Opened {
     }
 }
 
-async fn joined(store: Box<dyn Store>, dir: Option<tempfile::TempDir>) -> Opened {
+async fn joined(store: Box<dyn Store>, place: impl Any) -> Option<Opened> {
     store.join(node(1), Time(0), LEASE_MS).await.unwrap();
-    Opened { store, _dir: dir }
+    Some(Opened { store, _place: Box::new(place) })
 }
 
-async fn sqlite_file() -> Opened {
+async fn sqlite_file() -> Option<Opened> {
     let dir = tempfile::tempdir().unwrap();
     let store = sqlite::Sqlite::open(dir.path().join("windlass.db")).unwrap();
-    joined(Box::new(store), Some(dir)).await
+    joined(Box::new(store), dir).await
 }
 
-async fn sqlite_memory() -> Opened {
-    joined(Box::new(sqlite::Sqlite::in_memory().unwrap()), None).await
+async fn sqlite_memory() -> Option<Opened> {
+    joined(Box::new(sqlite::Sqlite::in_memory().unwrap()), ()).await
 }
 
-async fn sqlite_inline() -> Opened {
-    joined(Box::new(sqlite::Inline::new().unwrap()), None).await
+async fn sqlite_inline() -> Option<Opened> {
+    joined(Box::new(sqlite::Inline::new().unwrap()), ()).await
+}
+
+/// As the role that a node connects as, under row security; the suite owns the time.
+async fn postgres_with(pooled: bool) -> Option<Opened> {
+    let database = scratch::database()?;
+    postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    let options = postgres::Options { database_clock: false, pooled, ..postgres::Options::default() };
+    let store = postgres::Postgres::open_with(&database.url, options).await.unwrap();
+    joined(Box::new(store), database).await
+}
+
+async fn postgres_direct() -> Option<Opened> {
+    postgres_with(false).await
+}
+
+/// As behind a transaction pooler: nothing prepared.
+async fn postgres_pooled() -> Option<Opened> {
+    postgres_with(true).await
 }
 
 macro_rules! suite {
@@ -64,8 +83,9 @@ macro_rules! suite {
             $(mod $module {
                 $(#[tokio::test]
                 async fn $case() {
-                    let opened = crate::conformance::$adapter().await;
-                    crate::conformance::$module::$case(&opened).await;
+                    if let Some(opened) = crate::conformance::$adapter().await {
+                        crate::conformance::$module::$case(&opened).await;
+                    }
                 })*
             })*
         })*
@@ -128,4 +148,4 @@ macro_rules! every_case {
     };
 }
 
-every_case! { sqlite_file sqlite_memory sqlite_inline }
+every_case! { sqlite_file sqlite_memory sqlite_inline postgres_direct postgres_pooled }

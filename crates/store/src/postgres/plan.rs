@@ -1,0 +1,186 @@
+//! Which commits of a batch may share a statement.
+//!
+//! Commits that touch no common row take effect in any order with the same result, so they go together: one wave. A
+//! commit that shares a row with an earlier one goes into a later wave. Inside a wave every statement runs once, over the
+//! rows of all its commits. Rows are compared by hash: two that collide by chance cost a wave, nothing else.
+
+use super::{
+    bind::{Bound, bind},
+    statement::Statement,
+    value::{Column, Value},
+};
+use crate::commit::*;
+use crate::rows::QueueKey;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+/// Commits that share no row, by their place in the batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wave {
+    pub(super) together: Vec<usize>,
+    /// Those with a rare write, or that touch one row twice: one by one, after the others.
+    pub(super) alone: Vec<usize>,
+}
+
+/// One statement over the rows of many commits.
+pub(super) struct Rows<'a> {
+    pub(super) statement: Statement,
+    pub(super) columns: Vec<Column<'a>>,
+    pub(super) of: Vec<Source>,
+}
+
+/// Where a row comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) commit: usize,
+    /// Place among the commit's writes.
+    pub(super) write: usize,
+    pub(super) guard: Option<Conflict>,
+}
+
+/// The waves of the commits named in `left`.
+pub(super) fn waves(commits: &[Commit], left: &[usize]) -> Vec<Wave> {
+    let mut last: HashMap<u64, usize> = HashMap::with_capacity(left.len() * 8);
+    let mut waves: Vec<Wave> = Vec::new();
+    let mut keys = Vec::new();
+    for at in left {
+        let commit = &commits[*at];
+        keys.clear();
+        for write in &commit.writes {
+            touched(commit.tenant.as_str(), write, &mut keys);
+        }
+        let mut distinct = HashSet::with_capacity(keys.len());
+        let twice = !keys.iter().all(|key| distinct.insert(*key));
+        let wave = keys.iter().filter_map(|key| last.get(key)).max().map_or(0, |wave| wave + 1);
+        for key in &keys {
+            last.insert(*key, wave);
+        }
+        if waves.len() <= wave {
+            waves.resize_with(wave + 1, Wave::default);
+        }
+        let alone = twice || commit.writes.iter().any(is_rare);
+        if alone { waves[wave].alone.push(*at) } else { waves[wave].together.push(*at) }
+    }
+    waves
+}
+
+/// The statements of commits that go together, in their order.
+pub(super) fn statements<'a>(commits: &'a [Commit], together: &[usize]) -> Vec<Rows<'a>> {
+    let mut by_statement: BTreeMap<Statement, Vec<(Source, Vec<Value<'a>>)>> = BTreeMap::new();
+    for at in together {
+        let commit = &commits[*at];
+        for (place, write) in commit.writes.iter().enumerate() {
+            for Bound { statement, guard, values } in bind(commit.tenant.as_str(), write).unwrap_or_default()
+            {
+                let source = Source { commit: *at, write: place, guard };
+                by_statement.entry(statement).or_default().push((source, values));
+            }
+        }
+    }
+    by_statement.into_iter().map(|(statement, rows)| columns(statement, rows)).collect()
+}
+
+fn columns<'a>(statement: Statement, mut rows: Vec<(Source, Vec<Value<'a>>)>) -> Rows<'a> {
+    // Two batches that meet the same rows meet them in the same order, so that neither waits for the other in a
+    // circle. Rows of the outbox keep the order of their commits.
+    if statement != Statement::Outbox {
+        rows.sort_by(|(_, a), (_, b)| by_key(a, b));
+    }
+    let first = rows.first().map(|(_, values)| values.as_slice()).unwrap_or_default();
+    let mut columns: Vec<Column<'a>> = first.iter().map(Column::like).collect();
+    let mut of = Vec::with_capacity(rows.len());
+    for (source, values) in rows {
+        of.push(source);
+        for (column, value) in columns.iter_mut().zip(values) {
+            column.push(value);
+        }
+    }
+    Rows { statement, columns, of }
+}
+
+fn by_key(a: &[Value<'_>], b: &[Value<'_>]) -> Ordering {
+    let pairs = a.iter().zip(b).take(3);
+    pairs
+        .map(|pair| match pair {
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Id(a), Value::Id(b)) => a.cmp(b),
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            _ => Ordering::Equal,
+        })
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+fn is_rare(write: &Write) -> bool {
+    use Write::*;
+    matches!(
+        write,
+        CreateDefinition(_)
+            | CreateTenant(_)
+            | PutSecret { .. }
+            | DeleteSecret { .. }
+            | PutSchedule { .. }
+            | Slot(_)
+            | Publish(_)
+            | MoveInstance { .. }
+            | CreateKey(_)
+            | RevokeKey { .. }
+            | ScheduleFollows { .. }
+            | Subscribe { .. }
+            | Unsubscribe { .. }
+            | EventTaken { .. }
+            | AdvanceClock { .. }
+    )
+}
+
+/// Adds a hash for every row that the write may meet. Rare writes are done one by one, after the others of their wave,
+/// so only what they share with other kinds counts.
+fn touched(tenant: &str, write: &Write, keys: &mut Vec<u64>) {
+    let mut key = |table: &str, row: &dyn Fn(&mut DefaultHasher)| {
+        let mut hasher = DefaultHasher::new();
+        (table, tenant).hash(&mut hasher);
+        row(&mut hasher);
+        keys.push(hasher.finish());
+    };
+    match write {
+        Write::ConsumeSignal { id } | Write::RetrySignal { id, .. } => key("signal", &|h| id.hash(h)),
+        Write::Signal(row) => key("signal", &|h| row.id.hash(h)),
+        Write::ConsumeTimer { instance, token }
+        | Write::DropTimer { instance, token }
+        | Write::RetryTimer { instance, token, .. } => key("timer", &|h| (instance, token).hash(h)),
+        Write::Timer(row) => key("timer", &|h| (&row.instance, &row.token).hash(h)),
+        Write::ConsumeCall { instance, token }
+        | Write::DropCall { instance, token }
+        | Write::RetryCall { instance, token, .. } => key("call", &|h| (instance, token).hash(h)),
+        Write::Call(row) => key("call", &|h| (&row.instance, &row.token).hash(h)),
+        Write::Release { row, .. } => match row {
+            QueueKey::Signal { id } => key("signal", &|h| id.hash(h)),
+            QueueKey::Timer { instance, token } => key("timer", &|h| (instance, token).hash(h)),
+            QueueKey::Call { instance, token } => key("call", &|h| (instance, token).hash(h)),
+        },
+        Write::ConsumeDeadLetter { id } => key("letter", &|h| id.hash(h)),
+        Write::DeadLetter(row) => key("letter", &|h| row.id.hash(h)),
+        Write::ClaimKey(row) => key("inbox", &|h| (&row.scope, &row.key).hash(h)),
+        Write::CreateInstance { instance, state } => {
+            key("instance", &|h| instance.id.hash(h));
+            key("state", &|h| state.instance.hash(h));
+            if let (Some(business_key), None) = (&instance.business_key, instance.ended_at) {
+                key("business", &|h| business_key.hash(h));
+            }
+        }
+        Write::UpdateState(row) => key("state", &|h| row.instance.hash(h)),
+        Write::UpdateInstance(row) => key("instance", &|h| row.id.hash(h)),
+        Write::UpdateTask { task, .. } => key("task", &|h| task.id.hash(h)),
+        Write::CreateTask(row) => key("task", &|h| row.id.hash(h)),
+        Write::History(row) => key("history", &|h| (&row.instance, row.version).hash(h)),
+        Write::TaskEvent(row) => key("task event", &|h| (&row.task, row.sequence).hash(h)),
+        Write::Outbox(row) => key("outbox", &|h| row.id.hash(h)),
+        Write::OutboxSent { ids } => ids.iter().for_each(|id| key("outbox", &|h| id.hash(h))),
+        Write::Dataset(row) => key("dataset", &|h| row.id.hash(h)),
+        Write::Items(row) => key("items", &|h| (&row.dataset, row.first, row.round).hash(h)),
+        _ => {}
+    }
+}

@@ -1,0 +1,176 @@
+//! The PostgreSQL database: its schema, who sees what, who may migrate, and two nodes at once.
+
+use crate::fixture::*;
+use machine::Time;
+use std::{fs, path::Path, sync::Arc};
+use store::{postgres::*, rows::*, *};
+
+/// A database with tables, and whatever must live as long as it.
+async fn migrated() -> Option<scratch::Database> {
+    let database = scratch::database()?;
+    let made = migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    assert_eq!(made, ["core"]);
+    Some(database)
+}
+
+async fn open(database: &scratch::Database) -> Arc<Postgres> {
+    let options = Options { database_clock: false, ..Options::default() };
+    Arc::new(Postgres::open_with(&database.url, options).await.unwrap())
+}
+
+#[tokio::test]
+async fn the_schema_is_the_golden_one() {
+    let Some(database) = migrated().await else { return };
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema.postgres.txt");
+    let schema = schema(&database.owner_url).await.unwrap();
+    if std::env::var_os("GOLDEN_REFRESH").is_some() {
+        fs::write(&golden, &schema).unwrap();
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    assert!(
+        schema == expected,
+        "the schema is not the one in {}: if that is meant, run GOLDEN_REFRESH=1 cargo test -p store golden",
+        golden.display()
+    );
+    // Every table of tenants is under forced row security.
+    for table in schema.lines().filter_map(|line| line.strip_suffix(".tenant text collate C not null")) {
+        assert!(schema.contains(&format!("{table} policy tenant forced")), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn migrating_is_done_once_and_by_one_at_a_time() {
+    let Some(database) = scratch::database() else { return };
+    let text = match Postgres::open(&database.owner_url).await {
+        Ok(_) => panic!("an empty database was opened"),
+        Err(err) => err.to_string(),
+    };
+    assert!(text.contains("windlass migrate"), "{text}");
+    let many = (0..4).map(|_| {
+        let url = database.owner_url.clone();
+        tokio::spawn(async move { migrate(&url, None).await.unwrap().len() })
+    });
+    let mut made = 0;
+    for one in many.collect::<Vec<_>>() {
+        made += one.await.unwrap();
+    }
+    assert_eq!(made, 1);
+    // Tables that nobody was let in to are nobody's.
+    assert!(Postgres::open(&database.url).await.is_err());
+    migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    Postgres::open(&database.url).await.unwrap();
+    assert!(migrate(&database.url, None).await.is_err(), "the application makes no tables");
+}
+
+#[tokio::test]
+async fn a_transaction_that_names_no_tenant_sees_nothing() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    store.commit(node(1), vec![commit(vec![create(1)])]).await.unwrap();
+    let count = async |url: &str, tenants: Option<&str>| -> i64 {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        if let Some(tenants) = tenants {
+            client.execute("SELECT set_config('windlass.tenants', $1, false)", &[&tenants]).await.unwrap();
+        }
+        client.query_one("SELECT count(*) FROM wf_instances", &[]).await.unwrap().get(0)
+    };
+    for url in [&database.url, &database.owner_url] {
+        assert_eq!(count(url, None).await, 0);
+        assert_eq!(count(url, Some("other")).await, 0);
+        assert_eq!(count(url, Some("other,acme")).await, 1);
+        assert_eq!(count(url, Some("*")).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_nodes_claim_each_row_once() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    let writes = (0..300).map(|token| Write::Call(call(token, 0, None))).collect();
+    left.commit(node(1), vec![commit(writes)]).await.unwrap();
+    let claiming = [(left, 1), (right, 2)].map(|(store, number)| {
+        tokio::spawn(async move {
+            let mut tokens = Vec::new();
+            for _ in 0..40 {
+                let claimed = store.claim_calls(node(number), Time(1), 10, &[]).await.unwrap();
+                tokens.extend(claimed.into_iter().map(|one| one.row.token));
+            }
+            tokens
+        })
+    });
+    let mut tokens = Vec::new();
+    for one in claiming {
+        tokens.extend(one.await.unwrap());
+    }
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..300).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rivals_on_one_instance_lose_by_version_and_never_both_win() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    left.commit(node(1), (1..=20).map(|n| commit(vec![create(n)])).collect()).await.unwrap();
+    for version in 2..12 {
+        // Opposite orders: what would be a deadlock if rows were locked as they come.
+        let batch = |order: &mut dyn Iterator<Item = u128>| -> Vec<Commit> {
+            order.map(|n| commit(vec![update(n, version), history(n, version)])).collect()
+        };
+        let (up, down) = (batch(&mut (1..=20)), batch(&mut (1..=20).rev()));
+        let (ours, theirs) = tokio::join!(left.commit(node(1), up), right.commit(node(2), down));
+        let (ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
+        theirs.reverse();
+        for (one, other) in ours.into_iter().zip(theirs) {
+            let both = [one, other];
+            assert!(both.contains(&Outcome::Committed), "{both:?}");
+            assert!(both.contains(&Outcome::Conflict(Conflict::Version)), "{both:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_event_and_a_wait_that_begin_together_meet() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    for number in 1..=40u128 {
+        let kind = format!("kind-{number}");
+        let event = EventRow {
+            id: id(number),
+            source: "s".into(),
+            event_id: kind.clone(),
+            event_type: kind.clone(),
+            received_at: Time(10),
+            visible_at: Time(10),
+            kept_until: Some(Time(1_000)),
+            expires_at: Time(5_000),
+            told: 0,
+            taken: 0,
+            started: 0,
+            event: b"{}".to_vec(),
+        };
+        let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
+        let subscriber = Subscriber::Listen { instance: id(number), token: 1 };
+        let wait = Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) };
+        let publish = commit(vec![Write::Publish(Box::new(event))]);
+        let (published, waited) = tokio::join!(
+            left.commit(node(1), vec![publish]),
+            right.commit(node(2), vec![commit(vec![wait])])
+        );
+        assert_eq!(
+            (published.unwrap(), waited.unwrap()),
+            (vec![Outcome::Committed], vec![Outcome::Committed])
+        );
+    }
+    assert_eq!(left.counts(None).await.unwrap().signals, 40);
+}
