@@ -33,6 +33,7 @@ mod openapi;
 mod orders;
 mod outages;
 mod poison;
+mod postgres;
 mod restart;
 mod retention;
 mod saga;

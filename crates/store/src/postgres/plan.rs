@@ -184,3 +184,60 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<u64>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::{TenantId, Time};
+    use uuid::Uuid;
+
+    fn commit(writes: Vec<Write>) -> Commit {
+        Commit { tenant: TenantId::new("acme").unwrap(), writes }
+    }
+
+    fn consume(number: u128) -> Write {
+        Write::ConsumeSignal { id: Uuid::from_u128(number) }
+    }
+
+    fn drop_call(token: u64) -> Write {
+        Write::DropCall { instance: Uuid::from_u128(1), token }
+    }
+
+    #[test]
+    fn commits_that_share_a_row_come_one_after_the_other() {
+        let batch = [
+            commit(vec![consume(1), drop_call(1)]),
+            commit(vec![consume(2)]),
+            commit(vec![consume(1)]),
+            commit(vec![drop_call(1), consume(3)]),
+            commit(vec![consume(1)]),
+        ];
+        let waves = waves(&batch, &[0, 1, 2, 3, 4]);
+        let together: Vec<_> = waves.iter().map(|wave| wave.together.clone()).collect();
+        assert_eq!(together, [vec![0, 1], vec![2, 3], vec![4]]);
+        // The same signal of another tenant is another row.
+        let other = Commit { tenant: TenantId::new("other").unwrap(), writes: vec![consume(1)] };
+        assert_eq!(super::waves(&[batch[0].clone(), other], &[0, 1]).len(), 1);
+    }
+
+    #[test]
+    fn rare_writes_and_rows_met_twice_are_done_alone() {
+        let twice = commit(vec![consume(1), consume(1)]);
+        let rare = commit(vec![Write::RevokeKey { id: "k".into(), at: Time(1) }]);
+        let waves = waves(&[twice, rare, commit(vec![consume(2)])], &[0, 1, 2]);
+        assert_eq!(waves, [Wave { together: vec![2], alone: vec![0, 1] }]);
+    }
+
+    #[test]
+    fn a_kind_of_row_is_one_statement_sorted_by_key() {
+        let batch =
+            [commit(vec![consume(9)]), commit(vec![consume(3), drop_call(1)]), commit(vec![consume(5)])];
+        let statements = statements(&batch, &[0, 1, 2]);
+        let kinds: Vec<Statement> = statements.iter().map(|rows| rows.statement).collect();
+        assert_eq!(kinds, [Statement::DeleteSignal, Statement::DeleteCall]);
+        let order: Vec<usize> = statements[0].of.iter().map(|source| source.commit).collect();
+        assert_eq!(order, [1, 2, 0]);
+        assert!(statements[0].of.iter().all(|source| source.guard == Some(Conflict::Gone)));
+        assert_eq!(statements[1].of[0].guard, None);
+    }
+}

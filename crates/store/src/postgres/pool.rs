@@ -146,3 +146,25 @@ impl Drop for Lent<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pooled(url: &str) -> bool {
+        let mut options = Options::default();
+        let config = config(url, &mut options).unwrap();
+        assert_eq!(config.get_dbname(), Some("w"));
+        options.pooled
+    }
+
+    #[test]
+    fn the_url_says_whether_a_pooler_stands_in_between() {
+        assert!(!pooled("postgres://me@db/w"));
+        assert!(pooled("postgres://me@db/w?pooled=true"));
+        assert!(pooled("postgres://me@db/w?connect_timeout=3&pooled=true"));
+        assert!(pooled("postgres://me@db/w?pooled=true&connect_timeout=3"));
+        assert!(config("postgres://me@db/w?sslmode=require", &mut Options::default()).is_err());
+        assert!(config("postgres://me@db/w?nonsense=1", &mut Options::default()).is_err());
+    }
+}
