@@ -17,6 +17,7 @@ mod node;
 mod plan;
 mod pool;
 pub mod probe;
+mod purge;
 mod read;
 mod schedule;
 mod session;

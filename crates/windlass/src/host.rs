@@ -31,13 +31,18 @@ pub(crate) const SANDBOX_ARGUMENT: &str = "sandbox-evaluator";
 /// The store's file inside a data folder.
 const STORE_FILE: &str = "windlass.db";
 
-/// The store's file in `folder`, which is made if it is not there.
-fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
+/// Makes the data folder if it is not there.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     // What tenants store is nobody else's to read.
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| {
         Failure::failed(format!("cannot make the data folder {}: {error}", folder.display()))
-    })?;
+    })
+}
+
+/// The store's file in `folder`, which is made if it is not there.
+fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
+    make_folder(folder)?;
     Ok(folder.join(STORE_FILE))
 }
 

@@ -58,6 +58,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     logs::start(if out.format == Format::Table { "info" } else { "warn" }, logs::Format::Text)?;
     let stop = host::Stop::new()?;
     let folder = (!args.ephemeral).then_some(args.data.as_path());
+    // The demo's keys and its address lie in the folder, whatever holds the rest.
+    folder.map_or(Ok(()), host::make_folder)?;
     let place = folder.map(|folder| host::Place::of(&args.store, folder)).transpose()?;
     let store = match &place {
         Some(place) => {
@@ -192,7 +194,7 @@ fn greet(
             "In a second terminal, with url and key from above in WINDLASS_URL and WINDLASS_KEY:".to_owned()
         }
     };
-    let end = if file.is_some() { "what was acknowledged is kept" } else { "everything is gone then" };
+    let end = if kept.is_some() { "what was acknowledged is kept" } else { "everything is gone then" };
     out.line(&format!(
         "windlass {version}
 

@@ -90,7 +90,13 @@ fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
         Write::DropCall { instance, token: of } => plain(S::DeleteCall, queue_key(tenant, *instance, *of)),
         Write::DropTimer { instance, token: of } => plain(S::DeleteTimer, queue_key(tenant, *instance, *of)),
         Write::Dataset(row) => {
-            let values = vec![text(tenant), id(row.id), int(row.count.cast_signed()), time(row.created_at)];
+            let values = vec![
+                text(tenant),
+                id(row.id),
+                int(row.count.cast_signed()),
+                time(row.created_at),
+                maybe_id(row.owner),
+            ];
             plain(S::Dataset, values)
         }
         Write::Items(row) => {

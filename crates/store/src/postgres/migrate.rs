@@ -18,8 +18,14 @@ struct Migration {
     oldest: i64,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "core", sql: include_str!("../../migrations/postgres/V1__core.sql"), oldest: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "core", sql: include_str!("../../migrations/postgres/V1__core.sql"), oldest: 1 },
+    Migration {
+        name: "retention",
+        sql: include_str!("../../migrations/postgres/V2__retention.sql"),
+        oldest: 1,
+    },
+];
 
 /// Held while migrations are made: "windlass" in ASCII.
 const LOCK: i64 = 0x7769_6e64_6c61_7373;

@@ -121,8 +121,8 @@ statements! {
          WHERE q.tenant = r.tenant AND q.id = r.id";
     DeadLetter(0) = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node, failed_at, envelope)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    Dataset(0) = "INSERT INTO datasets (tenant, id, count, created_at)
-         SELECT * FROM unnest($1, $2, $3, $4)
+    Dataset(0) = "INSERT INTO datasets (tenant, id, count, created_at, owner)
+         SELECT * FROM unnest($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING";
     Items(0) = "INSERT INTO dataset_items (tenant, dataset, first, round, count, items)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)

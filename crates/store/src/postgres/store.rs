@@ -450,6 +450,10 @@ impl Store for Postgres {
         Ok(rows.len() as u64)
     }
 
+    async fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.purge_page(purge).await
+    }
+
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         let map = |row: &Row| Ok((read::tenant(row, 0)?, Span(get(row, 1)?)));
         self.many(Scope::All, schedule::CLOCKS, &[], map).await
