@@ -11,6 +11,7 @@ use crate::{
     finder::{self, Wake},
     heavy::Heavy,
     held::Held,
+    hints,
     hub::Hub,
     lanes::CallQueue,
     metrics::Metrics,
@@ -26,7 +27,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use store::Store;
+use store::{Hints, NoHints, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub secrets: Keyring,
     /// This is the only process on the store: whatever other nodes left is taken over at once.
     pub sole: bool,
+    /// How this node and others of the same store wake each other.
+    pub hints: Arc<dyn Hints>,
     /// Drops the whole node at once when cancelled, as a crash would.
     pub crash: Option<CancellationToken>,
 }
@@ -64,6 +67,7 @@ impl Parts {
             programs: Programs::default(),
             secrets: Keyring::default(),
             sole: false,
+            hints: Arc::new(NoHints),
             crash: None,
         }
     }
@@ -77,8 +81,8 @@ pub struct Node {
 impl Node {
     /// Joins, takes over what ended nodes left, and starts the pumps. Refuses options no node can work with.
     pub async fn start(parts: Parts) -> store::Result<Node> {
-        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, secrets, sole, crash } =
-            parts;
+        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, .. } = parts;
+        let Parts { secrets, sole, hints, crash, .. } = parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
@@ -115,7 +119,9 @@ impl Node {
             secrets,
             wake: Wake::new(),
             hub: Hub::new(),
-            keeps_events: AtomicBool::new(store.keeps_events().await?),
+            hints,
+            // Where others publish too, this node cannot know that nothing is kept.
+            keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
             metrics: Metrics::default(),
             heavy: Heavy::new(),
             store,
@@ -134,6 +140,7 @@ impl Node {
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));
         tasks.spawn_pump(retention::run(engine.clone()));
+        tasks.spawn_pump(hints::run(engine.clone()));
         secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }
@@ -182,26 +189,34 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
             () = engine.clock.sleep_until(until) => {}
         }
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            // Where nobody asks for anything, the lease is what finds out that there is room again.
-            Ok(()) => engine.committer.try_again(),
+            Ok(another_ended) => {
+                // Where nobody asks for anything, the lease is what finds out that there is room again.
+                engine.committer.try_again();
+                if another_ended && !sole {
+                    take_over(&engine).await;
+                }
+            }
             Err(error) => {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "lease not renewed");
             }
         }
-        if sole {
-            continue;
-        }
-        match engine.store.take_over(engine.node, engine.now()).await {
-            Ok(0) => {}
-            Ok(rows) => {
+    }
+}
+
+async fn take_over(engine: &Engine) {
+    match engine.store.take_over(engine.node, engine.now()).await {
+        Ok(rows) => {
+            if rows > 0 {
                 tracing::info!(rows, "took over work left behind");
-                engine.wake.at(engine.now());
             }
-            Err(error) => {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "take-over failed");
-            }
+            // Timers and schedules have no owner, but that node may have been the only one awake for them.
+            engine.backlog();
+            engine.wake.slots.at(engine.now());
+        }
+        Err(error) => {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "take-over failed");
         }
     }
 }

@@ -54,8 +54,9 @@ pub trait Store: Send + Sync + 'static {
     // ---- nodes ----
     /// Registers a fresh node and gives it a lease until `now + lease_ms`.
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
-    /// Renews the lease; `Fenced` if it was taken over.
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
+    /// Renews the lease; `Fenced` if it was taken over. Answers whether another node's lease has ended and nobody has
+    /// taken it over, so that an idle node asks one thing and not two.
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool>;
     /// Fences every other node whose lease ended before `now` and makes its rows backlog. Returns how many rows.
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64>;
     /// Ends the node's lease and makes its rows backlog (graceful stop).

@@ -7,6 +7,7 @@
 
 mod apply;
 mod bind;
+mod channel;
 mod claim;
 mod dataset;
 mod error;
@@ -26,6 +27,7 @@ mod statement;
 mod store;
 mod value;
 
+pub use channel::Channel;
 pub use migrate::{migrate, schema};
 pub use pool::Options;
 pub use store::Postgres;

@@ -55,6 +55,8 @@ pub(crate) struct Store {
     /// A PostgreSQL database instead of it, such as `postgres://user@host/database`. May hold a password: prefer the
     /// environment, WINDLASS_STORE_URL.
     pub(crate) url: String,
+    /// The same database past a transaction pooler, for the one connection that listens to other nodes.
+    pub(crate) listen_url: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,7 +186,7 @@ impl Default for Server {
 
 impl Default for Store {
     fn default() -> Store {
-        Store { data: crate::profile::DEFAULT_DATA.into(), url: String::new() }
+        Store { data: crate::profile::DEFAULT_DATA.into(), url: String::new(), listen_url: String::new() }
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 use store::{
-    Store,
+    Hints, NoHints, Store,
     postgres::{self, Postgres},
     sqlite::Sqlite,
 };
@@ -56,6 +56,9 @@ fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
     Ok(store.shared())
 }
 
+/// A store, and how nodes on it wake each other.
+pub(crate) type Shared = (Arc<dyn Store>, Arc<dyn Hints>);
+
 /// Where an engine keeps what it knows.
 pub(crate) enum Place {
     /// A file that one process at a time has open.
@@ -76,14 +79,18 @@ impl Place {
         }
     }
 
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    /// The store, and how nodes on it wake each other. `listen_url` is where hints are listened to instead, if not empty.
+    pub(crate) async fn open(&self, listen_url: &str) -> Result<Shared, Failure> {
         match self {
-            Place::File(path) => open(path),
+            Place::File(path) => Ok((open(path)?, Arc::new(NoHints))),
             Place::Database(url) => {
-                let store = Postgres::open(url).await.map_err(|error| {
+                let listen_url = Some(listen_url.to_owned()).filter(|url| !url.is_empty());
+                let options = postgres::Options { listen_url, ..postgres::Options::default() };
+                let store = Postgres::open_with(url, options).await.map_err(|error| {
                     Failure::failed(format!("cannot use {self}")).detail(error.to_string())
                 })?;
-                Ok(Arc::new(store))
+                let hints = store.hints();
+                Ok((Arc::new(store), Arc::new(hints)))
             }
         }
     }
@@ -124,14 +131,14 @@ impl std::fmt::Display for Place {
 
 /// Starts a node; `sole` if no other process can be using the store.
 pub(crate) async fn start(
-    store: Arc<dyn Store>,
+    (store, hints): Shared,
     sole: bool,
     workers: Vec<Declaration>,
     options: runtime::Options,
     secrets: Keyring,
 ) -> Result<Node, Failure> {
     let evaluator = Arc::new(sandbox()?);
-    let parts = Parts { workers, options, evaluator, secrets, sole, ..Parts::new(store) };
+    let parts = Parts { workers, options, evaluator, secrets, sole, hints, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
 }
 

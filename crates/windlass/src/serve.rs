@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if args.migrate {
         place.migrate(None).await?;
     }
-    let store = place.open().await?;
+    let store = place.open(&config.store.listen_url).await?;
     let (listener, url) = host::listen(address).await?;
     let mut options = config.runtime_options();
     args.egress.apply(&mut options.egress)?;

@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Store, sqlite::Sqlite};
+use store::{NoHints, sqlite::Sqlite};
 
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:\n  \
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let store = match &place {
         Some(place) => {
             place.migrate(None).await?;
-            place.open().await?
+            place.open("").await?
         }
         None => in_memory()?,
     };
@@ -118,10 +118,10 @@ fn keyring(folder: Option<&Path>) -> Result<Keyring, Failure> {
     outward::keyring(Some(&file))
 }
 
-fn in_memory() -> Result<Arc<dyn Store>, Failure> {
+fn in_memory() -> Result<host::Shared, Failure> {
     let store =
         Sqlite::in_memory().map_err(|error| Failure::failed(format!("no store in memory: {error}")))?;
-    Ok(store.shared())
+    Ok((store.shared(), Arc::new(NoHints)))
 }
 
 /// The demo key: the one kept in the folder if the store still knows it, else a new one.

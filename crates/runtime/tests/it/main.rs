@@ -25,6 +25,7 @@ mod egress;
 mod envelope;
 mod events;
 mod fanout;
+mod hints;
 mod http;
 mod language;
 mod memory;

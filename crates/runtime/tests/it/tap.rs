@@ -137,7 +137,7 @@ impl Store for Tap {
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         pass!(self.join(node, now, lease_ms))
     }
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
         pass!(self.renew(node, now, lease_ms))
     }
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {

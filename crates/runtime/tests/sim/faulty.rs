@@ -73,7 +73,7 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.join(node, now, lease_ms).await
     }
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
         self.read().await?;
         self.inner.renew(node, now, lease_ms).await
     }

@@ -31,10 +31,15 @@ const JOIN: &str = concat!(
     " + $3, false)
     ON CONFLICT (kind, name) DO UPDATE SET until_utc = excluded.until_utc WHERE NOT l.fenced RETURNING 1"
 );
+/// One statement and no transaction around it: an idle node does this and little else. Answers a row if the lease is
+/// renewed, and in it whether another node's has ended.
 const RENEW: &str = concat!(
-    "UPDATE wf_host_locks SET until_utc = ",
+    "WITH renewed AS (UPDATE wf_host_locks SET until_utc = ",
     now!("$2"),
-    " + $3 WHERE kind = 'node' AND name = $1 AND NOT fenced RETURNING 1"
+    " + $3 WHERE kind = 'node' AND name = $1 AND NOT fenced RETURNING 1)
+    SELECT EXISTS (SELECT 1 FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND name <> $1 AND until_utc < ",
+    now!("$2"),
+    ") FROM renewed"
 );
 const EXPIRED: &str = concat!(
     "SELECT name FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND name <> $1 AND until_utc < ",
@@ -85,15 +90,18 @@ pub(super) async fn join(session: &Session, node: Uuid, now: Value<'_>, lease_us
     lease(session, JOIN, &[id(node), now, int(lease_us)]).await
 }
 
-pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_us: i64) -> Result<()> {
-    lease(session, RENEW, &[id(node), now, int(lease_us)]).await
+/// Answers whether another node's lease has ended.
+pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_us: i64) -> Result<bool> {
+    let rows = session.query(RENEW, &[id(node), now, int(lease_us)]).await.map_err(error)?;
+    let row = rows.first().ok_or(Error::Fenced)?;
+    row.try_get(0).map_err(error)
 }
 
 /// Fences every other node whose lease has ended and makes its rows backlog.
 pub(super) async fn take_over(session: &Session, node: Uuid, now: Value<'_>) -> Result<u64> {
-    let member = session.transact(&begin(Scope::All, ""), FENCED, &[id(node)]).await?;
+    let member = session.query(FENCED, &[id(node)]).await.map_err(error)?;
     not_fenced(&member)?;
-    let expired = session.transact(&begin(Scope::All, ""), EXPIRED, &[id(node), now]).await?;
+    let expired = session.query(EXPIRED, &[id(node), now]).await.map_err(error)?;
     let mut rows = 0;
     for row in expired {
         let other: Uuid = row.try_get(0).map_err(error)?;

@@ -13,11 +13,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Config, NoTls, config::SslMode};
 
 /// How long a server may take to accept a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long sent data may stay unacknowledged before the connection counts as lost.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
+/// A connection on which nothing comes is asked after a while: a dead one is known within eleven seconds.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVES_MAX: u32 = 3;
 
 /// How a node uses its database.
@@ -29,13 +30,15 @@ pub struct Options {
     pub readers_max: usize,
     /// A transaction pooler stands in between: no prepared statements.
     pub pooled: bool,
+    /// Where the channel of hints connects instead, past a pooler, on which nothing can be listened to.
+    pub listen_url: Option<String>,
     /// Leases count by the database's clock, not by the caller's. Off only where a test owns the time.
     pub database_clock: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { writers_max: 4, readers_max: 4, pooled: false, database_clock: true }
+        Options { writers_max: 4, readers_max: 4, pooled: false, listen_url: None, database_clock: true }
     }
 }
 

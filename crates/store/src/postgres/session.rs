@@ -66,7 +66,7 @@ impl Session {
 
     /// Statements without parameters, one or several.
     pub(super) fn command<'a>(&'a self, sql: &'a str) -> Answer<'a> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.sent.fetch_add(sql.split("; ").count() as u64, Ordering::Relaxed);
         Box::pin(async move { self.client.batch_execute(sql).await.map(|()| Vec::new()) })
     }
 

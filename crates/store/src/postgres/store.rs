@@ -1,7 +1,9 @@
 //! The port over a pool of connections: which scope, which statement, which rows.
 
 use super::{
-    apply, claim, event as events_table, list, migrate, node,
+    apply,
+    channel::Channel,
+    claim, event as events_table, list, migrate, node,
     pool::{self, Options, Pool},
     read, schedule,
     session::Scope,
@@ -16,12 +18,15 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
-use tokio_postgres::{Error as PgError, Row};
+use tokio_postgres::{Config, Error as PgError, Row};
 use uuid::Uuid;
 
 /// A read takes this long at most.
 const READ_MS_MAX: u64 = 30_000;
+/// A renewal of the lease takes this long at most: the next one may still come in time.
+const RENEWAL_MAX: Duration = Duration::from_secs(4);
 
 /// The PostgreSQL store.
 pub struct Postgres {
@@ -31,6 +36,8 @@ pub struct Postgres {
     lease: Pool,
     database_clock: bool,
     sent: Arc<AtomicU64>,
+    /// How the channel of hints connects, and whether it can listen there.
+    listen: (Config, bool),
 }
 
 /// Opens a transaction that sees `scope`; `more` is further statements, each after a semicolon.
@@ -53,17 +60,28 @@ impl Postgres {
         let config = pool::config(url, &mut options)?;
         let sent = Arc::<AtomicU64>::default();
         let pool = |connections_max| Pool::new(config.clone(), options.pooled, connections_max, sent.clone());
+        let listen = match &options.listen_url {
+            Some(url) => (pool::config(url, &mut Options::default())?, true),
+            None => (config.clone(), !options.pooled),
+        };
         let store = Postgres {
             writers: pool(options.writers_max),
             readers: pool(options.readers_max),
             lease: pool(1),
             database_clock: options.database_clock,
             sent: sent.clone(),
+            listen,
         };
         let session = store.readers.take().await?;
         migrate::check(&session).await?;
         session.done();
         Ok(store)
+    }
+
+    /// A channel on which nodes wake each other.
+    pub fn hints(&self) -> Channel {
+        let (config, listens) = self.listen.clone();
+        Channel::open(config, listens, self.sent.clone())
     }
 
     /// Statements sent since the store was opened, those around transactions among them.
@@ -152,11 +170,18 @@ impl Store for Postgres {
         Ok(())
     }
 
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
-        let session = self.lease.take().await?;
-        node::renew(&session, node, self.now(now), micros(lease_ms)).await?;
-        session.done();
-        Ok(())
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        // The server's own limit is set in a transaction, and there is none here.
+        let renewed = async {
+            let session = self.lease.take().await?;
+            let renewed = node::renew(&session, node, self.now(now), micros(lease_ms)).await;
+            if matches!(renewed, Ok(_) | Err(Error::Fenced)) {
+                session.done();
+            }
+            renewed
+        };
+        let late = || Error::Unavailable("the database did not answer the renewal of the lease".to_owned());
+        tokio::time::timeout(RENEWAL_MAX, renewed).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {

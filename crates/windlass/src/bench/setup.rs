@@ -106,6 +106,9 @@ impl Bench {
         };
         let mut parts = Parts::new(store);
         parts.sole = database.is_none();
+        if let Some((store, _)) = &database {
+            parts.hints = Arc::new(store.hints());
+        }
         parts.workers.push(
             Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
                 .concurrency_max(100_000),
