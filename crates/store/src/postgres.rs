@@ -2,7 +2,8 @@
 //!
 //! The way in: [`Postgres`] is the store a node runs on; [`migrate`] makes its tables, as their owner. `apply` makes a
 //! batch of commits one transaction of a handful of statements; `plan` says which commits may share a statement;
-//! `bind` turns a write into a row of a statement's arrays; `solo` does the rare writes one by one.
+//! `bind` turns a write into a row of a statement's arrays; `tell` lets events and waits of a batch meet; `solo` does the
+//! rare writes one by one.
 //! No state is kept in a connection beyond a transaction, so that a transaction pooler may stand in between.
 
 mod apply;
@@ -25,9 +26,10 @@ mod session;
 mod solo;
 mod statement;
 mod store;
+mod tell;
 mod value;
 
 pub use channel::Channel;
 pub use migrate::{migrate, schema};
 pub use pool::Options;
-pub use store::Postgres;
+pub use store::{Postgres, Written};

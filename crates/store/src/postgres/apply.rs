@@ -12,7 +12,7 @@ use super::{
     node,
     plan::{self, Rows, Source},
     session::{Answer, Session, in_order},
-    solo,
+    solo, tell,
     value::{Column, get, id},
 };
 use crate::{
@@ -130,9 +130,14 @@ fn begin(by: Uuid, commits: &[Commit]) -> String {
          set_config('idle_in_transaction_session_timeout', '{IDLE_MS_MAX}', true), {SETTINGS}, \
          pg_advisory_xact_lock_shared({fence})"
     );
-    for (key, lock) in locks {
-        let shared = if lock == Lock::Shared { "_shared" } else { "" };
-        text += &format!("; SELECT pg_advisory_xact_lock{shared}({key})");
+    if !locks.is_empty() {
+        let keys = Vec::from_iter(locks.keys().map(i64::to_string)).join(",");
+        let alone = locks.values().map(|lock| if *lock == Lock::Exclusive { "t" } else { "f" });
+        let alone = Vec::from_iter(alone).join(",");
+        text += &format!(
+            "; SELECT CASE WHEN l.alone THEN pg_advisory_xact_lock(l.key) ELSE pg_advisory_xact_lock_shared(l.key) END \
+             FROM unnest('{{{keys}}}'::bigint[], '{{{alone}}}'::boolean[]) AS l(key, alone)"
+        );
     }
     text
 }
@@ -177,8 +182,8 @@ impl Work<'_> {
                 asked.push(self.session.ask(rows.statement.sql(), params(rows)));
                 sent.push((number, rows));
             }
-            // Whatever is done alone waits for answers; so does the end.
-            if wave.alone.is_empty() && number + 1 < waves.len() {
+            // Whatever is told or done alone waits for answers; so does the end.
+            if wave.alone.is_empty() && !wave.tells && number + 1 < waves.len() {
                 continue;
             }
             let pass = self.answered(std::mem::take(&mut asked), fenced_at.take(), &sent).await?;
@@ -186,6 +191,9 @@ impl Work<'_> {
                 return Ok(pass);
             }
             sent.clear();
+            if wave.tells && !self.told(wave).await? {
+                return Ok(Pass::Refused);
+            }
             for at in &wave.alone {
                 if let Alone::Ended(outcome) = self.alone(*at).await? {
                     outcomes[*at] = Some(outcome);
@@ -240,6 +248,18 @@ impl Work<'_> {
         Ok(Pass::Lost(lost.into_iter().map(|(at, (_, conflict))| (at, conflict)).collect()))
     }
 
+    /// Lets the wave's events and waits meet. `false` if one commit or more of it must be looked at alone.
+    async fn told(&self, wave: &plan::Wave) -> std::result::Result<bool, Trouble> {
+        let mut writes = Vec::new();
+        for commit in wave.together.iter().map(|at| &self.commits[*at]) {
+            writes.extend(commit.writes.iter().map(|write| (&commit.tenant, write)));
+        }
+        match tell::tell(self.session, &writes).await {
+            Err(err) if rejection(&err).is_some() => Ok(false),
+            told => Ok(told?),
+        }
+    }
+
     /// In parts, each in a savepoint, halved until it goes or one commit is left.
     async fn careful(
         &self,
@@ -281,12 +301,13 @@ impl Work<'_> {
             }
             let asked = planned.iter().map(|rows| self.session.ask(rows.statement.sql(), params(rows)));
             let sent: Vec<(usize, &Rows<'_>)> = planned.iter().map(|rows| (0, rows)).collect();
-            match self.answered(asked.collect(), None, &sent).await? {
-                Pass::Whole => {}
-                Pass::Lost(_) | Pass::Refused => {
-                    self.session.command("ROLLBACK TO part; RELEASE part").await?;
-                    return Ok(false);
-                }
+            let landed = match self.answered(asked.collect(), None, &sent).await? {
+                Pass::Whole => !wave.tells || self.told(wave).await?,
+                Pass::Lost(_) | Pass::Refused => false,
+            };
+            if !landed {
+                self.session.command("ROLLBACK TO part; RELEASE part").await?;
+                return Ok(false);
             }
         }
         self.session.command("RELEASE part").await?;
@@ -339,6 +360,9 @@ impl Work<'_> {
                     return Ok(Some(conflict));
                 }
             }
+            if tell::looks(write) && !tell::tell(self.session, &[(&commit.tenant, write)]).await? {
+                return Err(solo::Trouble::Refused(tell::TOO_MANY.to_owned()));
+            }
         }
         Ok(None)
     }
@@ -350,7 +374,7 @@ fn params<'a>(rows: &'a Rows<'_>) -> super::session::Params<'a> {
 
 /// The rows that the statement did not meet.
 fn missed(rows: &Rows<'_>, answer: &[Row]) -> Vec<Source> {
-    if answer.len() == rows.of.len() {
+    if answer.len() == rows.of.len() || rows.of.iter().all(|source| source.guard.is_none()) {
         return Vec::new();
     }
     let keys = rows.statement.keys();

@@ -1,6 +1,7 @@
 //! Turns a [`Write`] into rows of the statements of a batch. Nothing here decides.
 
 use super::{
+    event::subscriber_key,
     statement::Statement as S,
     value::{Value, bytes, id, int, maybe_bytes, maybe_id, maybe_text, maybe_time, text, time, token},
 };
@@ -31,6 +32,10 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write) -> Option<Vec<Bound<'a
             guard(S::DeleteDeadLetter, Conflict::Gone, vec![text(tenant), id(*letter)])
         }
         Write::ClaimKey(row) => guard(S::ClaimKey, Conflict::Duplicate, inbox(tenant, row)),
+        Write::Publish(row) => guard(S::CreateEvent, Conflict::Duplicate, event(tenant, row)),
+        Write::EventTaken { id: event } => plain(S::TakeEvent, vec![text(tenant), id(*event)]),
+        Write::Unsubscribe { subscriber } => plain(S::Unsubscribe, subscriber_values(tenant, subscriber)),
+        Write::Subscribe { subscriber, wants, .. } => return Some(subscribe(tenant, subscriber, wants)),
         Write::CreateInstance { instance, state } => return Some(create_instance(tenant, instance, state)),
         Write::UpdateState(row) => guard(S::UpdateState, Conflict::Version, update_state(tenant, row)),
         Write::UpdateTask { task: row, expected_version } => {
@@ -124,6 +129,39 @@ fn plain<'a>(statement: S, values: Vec<Value<'a>>) -> Bound<'a> {
 
 fn queue_key(tenant: &str, instance: Uuid, of: u64) -> Vec<Value<'_>> {
     vec![text(tenant), id(instance), token(of)]
+}
+
+fn event<'a>(tenant: &'a str, row: &'a EventRow) -> Vec<Value<'a>> {
+    vec![
+        text(tenant),
+        id(row.id),
+        text(&row.source),
+        text(&row.event_id),
+        text(&row.event_type),
+        time(row.received_at),
+        maybe_time(row.kept_until),
+        time(row.expires_at),
+        int(row.started.cast_signed()),
+        bytes(&row.event),
+    ]
+}
+
+fn subscriber_values<'a>(tenant: &'a str, subscriber: &Subscriber) -> Vec<Value<'a>> {
+    let (kind, owner, of) = subscriber_key(subscriber);
+    vec![text(tenant), text(kind), id(owner), token(of)]
+}
+
+/// Replaces what the subscriber wanted before.
+fn subscribe<'a>(tenant: &'a str, subscriber: &Subscriber, wants: &'a [SubscriptionRow]) -> Vec<Bound<'a>> {
+    let mut bound = vec![plain(S::Unsubscribe, subscriber_values(tenant, subscriber))];
+    for (position, want) in wants.iter().enumerate() {
+        let (path, value) = want.key.as_ref().map_or(("", ""), |(path, value)| (path, value));
+        let mut values = subscriber_values(tenant, subscriber);
+        let event_type = want.event_type.as_deref().unwrap_or("");
+        values.extend([int(position as i64), text(event_type), text(path), text(value)]);
+        bound.push(plain(S::Subscribe, values));
+    }
+    bound
 }
 
 fn inbox<'a>(tenant: &'a str, row: &'a InboxRow) -> Vec<Value<'a>> {

@@ -6,14 +6,16 @@
 
 use super::{
     bind::{Bound, bind},
+    event::subscriber_key,
     statement::Statement,
+    tell,
     value::{Column, Value},
 };
 use crate::commit::*;
-use crate::rows::QueueKey;
+use crate::rows::{QueueKey, Subscriber};
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -23,6 +25,24 @@ pub(super) struct Wave {
     pub(super) together: Vec<usize>,
     /// Those with a rare write, or that touch one row twice: one by one, after the others.
     pub(super) alone: Vec<usize>,
+    /// Some of those that go together publish, or begin to wait.
+    pub(super) tells: bool,
+}
+
+/// How a commit meets what it has in common with others. Commits of one wave meet it in the same way, or only one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Alone,
+    /// As one of many that publish events of a type.
+    Publishing,
+    /// As one of many that begin to wait for events of a type.
+    Waiting,
+}
+
+impl Way {
+    fn goes_with(self, other: Way) -> bool {
+        self == other && self != Way::Alone
+    }
 }
 
 /// One statement over the rows of many commits.
@@ -43,7 +63,7 @@ pub(super) struct Source {
 
 /// The waves of the commits named in `left`.
 pub(super) fn waves(commits: &[Commit], left: &[usize]) -> Vec<Wave> {
-    let mut last: HashMap<u64, usize> = HashMap::with_capacity(left.len() * 8);
+    let mut last: HashMap<u64, (usize, Way)> = HashMap::with_capacity(left.len() * 8);
     let mut waves: Vec<Wave> = Vec::new();
     let mut keys = Vec::new();
     for at in left {
@@ -52,17 +72,26 @@ pub(super) fn waves(commits: &[Commit], left: &[usize]) -> Vec<Wave> {
         for write in &commit.writes {
             touched(commit.tenant.as_str(), write, &mut keys);
         }
-        let mut distinct = HashSet::with_capacity(keys.len());
-        let twice = !keys.iter().all(|key| distinct.insert(*key));
-        let wave = keys.iter().filter_map(|key| last.get(key)).max().map_or(0, |wave| wave + 1);
-        for key in &keys {
-            last.insert(*key, wave);
+        let mut met = HashMap::with_capacity(keys.len());
+        let again = |(key, way): &(u64, Way)| met.insert(*key, *way).is_some_and(|met| !met.goes_with(*way));
+        let twice = keys.iter().any(again);
+        let after = |(key, way): &(u64, Way)| {
+            last.get(key).map(|(wave, before)| wave + usize::from(!before.goes_with(*way)))
+        };
+        let wave = keys.iter().filter_map(after).max().unwrap_or(0);
+        for (key, way) in &keys {
+            last.insert(*key, (wave, *way));
         }
         if waves.len() <= wave {
             waves.resize_with(wave + 1, Wave::default);
         }
         let alone = twice || commit.writes.iter().any(is_rare);
-        if alone { waves[wave].alone.push(*at) } else { waves[wave].together.push(*at) }
+        if alone {
+            waves[wave].alone.push(*at);
+        } else {
+            waves[wave].together.push(*at);
+            waves[wave].tells |= commit.writes.iter().any(tell::looks);
+        }
     }
     waves
 }
@@ -124,27 +153,47 @@ fn is_rare(write: &Write) -> bool {
             | DeleteSecret { .. }
             | PutSchedule { .. }
             | Slot(_)
-            | Publish(_)
             | MoveInstance { .. }
             | CreateKey(_)
             | RevokeKey { .. }
             | ScheduleFollows { .. }
-            | Subscribe { .. }
-            | Unsubscribe { .. }
-            | EventTaken { .. }
             | AdvanceClock { .. }
     )
 }
 
 /// Adds a hash for every row that the write may meet. Rare writes are done one by one, after the others of their wave,
 /// so only what they share with other kinds counts.
-fn touched(tenant: &str, write: &Write, keys: &mut Vec<u64>) {
-    let mut key = |table: &str, row: &dyn Fn(&mut DefaultHasher)| {
+fn touched(tenant: &str, write: &Write, keys: &mut Vec<(u64, Way)>) {
+    let mut meet = |way: Way, table: &str, row: &dyn Fn(&mut DefaultHasher)| {
         let mut hasher = DefaultHasher::new();
         (table, tenant).hash(&mut hasher);
         row(&mut hasher);
-        keys.push(hasher.finish());
+        keys.push((hasher.finish(), way));
     };
+    match write {
+        // An empty type is any.
+        Write::Publish(row) => {
+            meet(Way::Alone, "event", &|h| row.id.hash(h));
+            meet(Way::Alone, "source", &|h| (&row.source, &row.event_id).hash(h));
+            meet(Way::Publishing, "type", &|h| row.event_type.hash(h));
+            meet(Way::Publishing, "type", &|h| "".hash(h));
+        }
+        Write::Subscribe { subscriber, wants, .. } => {
+            meet(Way::Alone, "subscriber", &|h| subscriber_key(subscriber).hash(h));
+            for want in wants.iter().filter(|_| matches!(subscriber, Subscriber::Listen { .. })) {
+                let kind = want.event_type.as_deref().unwrap_or("");
+                meet(Way::Waiting, "type", &|h| kind.hash(h));
+            }
+        }
+        Write::Unsubscribe { subscriber } => {
+            meet(Way::Alone, "subscriber", &|h| subscriber_key(subscriber).hash(h));
+        }
+        _ => touched_rows(write, &mut |table, row| meet(Way::Alone, table, row)),
+    }
+}
+
+/// The same for writes that meet rows by their keys alone.
+fn touched_rows(write: &Write, key: &mut dyn FnMut(&str, &dyn Fn(&mut DefaultHasher))) {
     match write {
         Write::ConsumeSignal { id } | Write::RetrySignal { id, .. } => key("signal", &|h| id.hash(h)),
         Write::Signal(row) => key("signal", &|h| row.id.hash(h)),
@@ -188,6 +237,7 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::{EventRow, SubscriptionRow};
     use machine::{TenantId, Time};
     use uuid::Uuid;
 
@@ -225,7 +275,47 @@ mod tests {
         let twice = commit(vec![consume(1), consume(1)]);
         let rare = commit(vec![Write::RevokeKey { id: "k".into(), at: Time(1) }]);
         let waves = waves(&[twice, rare, commit(vec![consume(2)])], &[0, 1, 2]);
-        assert_eq!(waves, [Wave { together: vec![2], alone: vec![0, 1] }]);
+        assert_eq!(waves, [Wave { together: vec![2], alone: vec![0, 1], tells: false }]);
+    }
+
+    #[test]
+    fn publishers_go_together_and_so_do_waits_but_never_both_for_one_type() {
+        let publish = |number: u128, kind: &str| {
+            let row = EventRow {
+                id: Uuid::from_u128(number),
+                source: "s".into(),
+                event_id: number.to_string(),
+                event_type: kind.into(),
+                received_at: Time(1),
+                visible_at: Time(1),
+                kept_until: None,
+                expires_at: Time(2),
+                told: 0,
+                taken: 0,
+                started: 0,
+                event: vec![],
+            };
+            commit(vec![Write::Publish(Box::new(row))])
+        };
+        let wait = |number: u128, kind: Option<&str>| {
+            let subscriber = Subscriber::Listen { instance: Uuid::from_u128(number), token: 1 };
+            let wants = vec![SubscriptionRow { event_type: kind.map(str::to_owned), key: None }];
+            commit(vec![Write::Subscribe { subscriber, wants, now: Time(1), visible_at: Time(1) }])
+        };
+        let batch = [
+            publish(1, "a"),
+            publish(2, "a"),
+            publish(3, "b"),
+            wait(4, Some("a")),
+            wait(5, Some("a")),
+            wait(6, Some("c")),
+            publish(7, "a"),
+            wait(8, None),
+        ];
+        let waves = waves(&batch, &Vec::from_iter(0..batch.len()));
+        let together: Vec<_> = waves.iter().map(|wave| wave.together.clone()).collect();
+        assert_eq!(together, [vec![0, 1, 2, 5], vec![3, 4], vec![6], vec![7]]);
+        assert!(waves.iter().all(|wave| wave.tells));
     }
 
     #[test]

@@ -1,8 +1,6 @@
-//! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, schedules, clocks. Events
-//! are in `event`.
+//! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, schedules, clocks.
 
 use super::{
-    event,
     session::Session,
     value::{Value, bytes, id, int, maybe_id, maybe_text, maybe_time, text, time},
 };
@@ -101,12 +99,6 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
             plain(to, SCHEDULE_FOLLOWS, &values).await
         }
         Write::AdvanceClock { by } => advance(to, tenant, *by).await,
-        Write::Publish(row) => event::publish(to, tenant, row).await,
-        Write::Subscribe { subscriber, wants, now, visible_at } => {
-            event::subscribe(to, tenant, subscriber, wants, (*now, *visible_at)).await
-        }
-        Write::Unsubscribe { subscriber } => event::unsubscribe(to, tenant, subscriber).await,
-        Write::EventTaken { id: event } => plain(to, event::TAKEN, &[text(tenant), id(*event)]).await,
         _ => unreachable!("`bind` takes every other write"),
     }
 }

@@ -31,6 +31,12 @@ statements! {
     ClaimKey(3) = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT DO NOTHING RETURNING tenant, scope, key";
+    CreateEvent(2) = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
+         started, event)
+         SELECT tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, 0, 0, started, event
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, event)
+         ON CONFLICT DO NOTHING RETURNING tenant, id::text";
     /// The last signal stays until the next one; the time of the end, until the instance is open again.
     UpdateState(0) = "UPDATE wf_runtime_states s SET state_version = r.state_version, snapshot_schema_version = r.snapshot_schema_version,
          runtime_status = r.runtime_status, waiting_kind = r.waiting_kind,
@@ -119,6 +125,15 @@ statements! {
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)";
     OutboxSent(0) = "DELETE FROM outbox q USING unnest($1, $2) AS r(tenant, id)
          WHERE q.tenant = r.tenant AND q.id = r.id";
+    /// Several may have taken the same event.
+    TakeEvent(0) = "UPDATE events e SET taken = e.taken + r.times, kept_until = NULL
+         FROM (SELECT tenant, id, count(*) AS times FROM unnest($1, $2) AS u(tenant, id)
+         GROUP BY tenant, id ORDER BY tenant, id) AS r
+         WHERE e.tenant = r.tenant AND e.id = r.id";
+    Unsubscribe(0) = "DELETE FROM subscriptions q USING unnest($1, $2, $3, $4) AS r(tenant, kind, owner, token)
+         WHERE q.tenant = r.tenant AND q.kind = r.kind AND q.owner = r.owner AND q.token = r.token";
+    Subscribe(0) = "INSERT INTO subscriptions (tenant, kind, owner, token, position, event_type, path, value)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)";
     DeadLetter(0) = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node, failed_at, envelope)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     Dataset(0) = "INSERT INTO datasets (tenant, id, count, created_at, owner)

@@ -36,8 +36,26 @@ pub struct Postgres {
     lease: Pool,
     database_clock: bool,
     sent: Arc<AtomicU64>,
+    batches: Batches,
     /// How the channel of hints connects, and whether it can listen there.
     listen: (Config, bool),
+}
+
+/// What was written in batches since the store was opened.
+#[derive(Default)]
+struct Batches {
+    batches: AtomicU64,
+    commits: AtomicU64,
+    /// Over connections that write, those around transactions among them.
+    statements: Arc<AtomicU64>,
+}
+
+/// The same, read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    pub batches: u64,
+    pub commits: u64,
+    pub statements: u64,
 }
 
 /// Opens a transaction that sees `scope`; `more` is further statements, each after a semicolon.
@@ -59,15 +77,19 @@ impl Postgres {
     pub async fn open_with(url: &str, mut options: Options) -> Result<Postgres> {
         let config = pool::config(url, &mut options)?;
         let sent = Arc::<AtomicU64>::default();
-        let pool = |connections_max| Pool::new(config.clone(), options.pooled, connections_max, sent.clone());
+        let batches = Batches::default();
+        let pool = |connections_max, sent: &Arc<AtomicU64>| {
+            Pool::new(config.clone(), options.pooled, connections_max, sent.clone())
+        };
         let listen = match &options.listen_url {
             Some(url) => (pool::config(url, &mut Options::default())?, true),
             None => (config.clone(), !options.pooled),
         };
         let store = Postgres {
-            writers: pool(options.writers_max),
-            readers: pool(options.readers_max),
-            lease: pool(1),
+            writers: pool(options.writers_max, &batches.statements),
+            readers: pool(options.readers_max, &sent),
+            lease: pool(1, &sent),
+            batches,
             database_clock: options.database_clock,
             sent: sent.clone(),
             listen,
@@ -86,7 +108,16 @@ impl Postgres {
 
     /// Statements sent since the store was opened, those around transactions among them.
     pub fn statements(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+        self.sent.load(Ordering::Relaxed) + self.written().statements
+    }
+
+    /// Batches written since the store was opened, and statements sent over the connections that write.
+    pub fn written(&self) -> Written {
+        Written {
+            batches: self.batches.batches.load(Ordering::Relaxed),
+            commits: self.batches.commits.load(Ordering::Relaxed),
+            statements: self.batches.statements.load(Ordering::Relaxed),
+        }
     }
 
     /// One statement in a transaction of its own.
@@ -143,6 +174,8 @@ fn micros(lease_ms: i64) -> i64 {
 impl Store for Postgres {
     async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         let session = self.writers.take().await?;
+        self.batches.batches.fetch_add(1, Ordering::Relaxed);
+        self.batches.commits.fetch_add(batch.len() as u64, Ordering::Relaxed);
         match apply::apply(&session, node, &batch).await {
             Err(Error::Fenced) => {
                 session.done();

@@ -174,3 +174,63 @@ async fn an_event_and_a_wait_that_begin_together_meet() {
     }
     assert_eq!(left.counts(None).await.unwrap().signals, 40);
 }
+
+/// Statements of one batch, those around the transaction among them.
+async fn statements_of(store: &Postgres, batch: Vec<Commit>) -> u64 {
+    let before = store.statements();
+    let outcomes = store.commit(node(1), batch).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Committed), "{outcomes:?}");
+    store.statements() - before
+}
+
+#[tokio::test]
+async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let event = |number: u128| EventRow {
+        id: id(number),
+        source: "s".into(),
+        event_id: number.to_string(),
+        event_type: format!("kind-{}", number % 70),
+        received_at: Time(10),
+        visible_at: Time(10),
+        kept_until: Some(Time(1_000)),
+        expires_at: Time(5_000),
+        told: 0,
+        taken: 0,
+        started: 0,
+        event: b"{\"data\":1}".to_vec(),
+    };
+    let listen = |number: u128| {
+        let subscriber = Subscriber::Listen { instance: id(number), token: 1 };
+        let wants = vec![SubscriptionRow { event_type: Some(format!("kind-{}", number % 7)), key: None }];
+        Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) }
+    };
+    let start = |number: u128| {
+        let history = HistoryRow { instance: id(number), version: 1, at: Time(1), events: b"[]".to_vec() };
+        let call = CallRow { instance: id(number), ..call(1, 0, Some(node(1))) };
+        vec![create(number), Write::History(history), Write::Call(call)]
+    };
+    let step = |number: u128| {
+        let history = HistoryRow { instance: id(number), version: 2, at: Time(1), events: b"[]".to_vec() };
+        let consume = Write::ConsumeCall { instance: id(number), token: 1 };
+        vec![consume, update(number, 2), Write::History(history)]
+    };
+    type Of<'a> = &'a dyn Fn(u128) -> Vec<Write>;
+    let kinds: [(&str, Of<'_>, u64); 5] = [
+        ("starts", &start, 9),
+        ("steps", &step, 8),
+        ("waits", &|number| vec![listen(number)], 9),
+        ("events", &|number| vec![Write::Publish(Box::new(event(number)))], 12),
+        ("events taken", &|number| vec![Write::EventTaken { id: id(number) }], 6),
+    ];
+    for (name, of, most) in kinds {
+        let batch = (1..=500).map(|number| commit(of(number))).collect();
+        let statements = statements_of(&store, batch).await;
+        println!("a batch of 500 {name}: {statements} statements");
+        assert!(statements <= most, "{name}: {statements}");
+    }
+    // 55 of the events are of a kind that some 71 waits want.
+    assert_eq!(store.counts(None).await.unwrap().signals, 7 * 71 + 8 * (3 * 72 + 3 * 71));
+}

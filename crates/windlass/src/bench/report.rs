@@ -35,6 +35,10 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) statements_per_unit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) statements_per_batch: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commits_per_batch: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) database_rows_per_unit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wal_bytes_per_unit: Option<f64>,

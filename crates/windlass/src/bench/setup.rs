@@ -75,6 +75,9 @@ pub(super) struct Counted {
     pub(super) statements: f64,
     pub(super) rows: f64,
     pub(super) wal_bytes: f64,
+    written: postgres::Written,
+    pub(super) statements_per_batch: f64,
+    pub(super) commits_per_batch: f64,
 }
 
 /// Counters of the cost model.
@@ -212,6 +215,9 @@ impl Bench {
             statements: store.statements() as f64,
             rows: counters.rows as f64,
             wal_bytes: counters.wal_bytes as f64,
+            written: store.written(),
+            statements_per_batch: 0.0,
+            commits_per_batch: 0.0,
         }))
     }
 
@@ -249,7 +255,11 @@ async fn open_database(store: &str) -> Result<Option<(Arc<Postgres>, String)>> {
 impl Counted {
     pub(super) fn per_unit(self, before: Counted, units: usize) -> Counted {
         let units = units.max(1) as f64;
+        let batches = (self.written.batches - before.written.batches).max(1) as f64;
         Counted {
+            statements_per_batch: (self.written.statements - before.written.statements) as f64 / batches,
+            commits_per_batch: (self.written.commits - before.written.commits) as f64 / batches,
+            written: self.written,
             statements: (self.statements - before.statements) / units,
             rows: (self.rows - before.rows) / units,
             wal_bytes: (self.wal_bytes - before.wal_bytes) / units,

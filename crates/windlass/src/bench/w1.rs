@@ -55,6 +55,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         rows_per_step: (unit_cost.rows - start_cost.rows) / 3.0,
         bytes_per_step: (unit_cost.bytes - start_cost.bytes) / 3.0,
         statements_per_unit: counted.map(|counted| counted.statements),
+        statements_per_batch: counted.map(|counted| counted.statements_per_batch),
+        commits_per_batch: counted.map(|counted| counted.commits_per_batch),
         database_rows_per_unit: counted.map(|counted| counted.rows),
         wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
         stored: args.stored,

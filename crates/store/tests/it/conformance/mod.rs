@@ -111,6 +111,7 @@ macro_rules! every_case {
                 event {
                     an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
                     kept_events_are_bounded_and_purged schedules_want_events_by_type
+                    events_and_waits_of_one_batch_meet_in_its_order
                 }
                 guard {
                     consume_answers_gone claimed_key_answers_duplicate existing_instance_answers_exists
@@ -120,7 +121,7 @@ macro_rules! every_case {
                 key { keys_live_and_are_revoked key_ids_are_unique_over_tenants }
                 list {
                     load_and_instance_show_what_was_written changes_leave_the_rest history_runs_upwards
-                    pages_run_newest_first filters_select by_business_key definitions_by_semver
+                    pages_run_newest_first a_page_may_begin_at_an_id_that_is_not_there filters_select by_business_key definitions_by_semver
                     outbox_in_commit_order dead_letters_by_filter counts_add_up
                     an_instance_is_moved_in_both_tables
                 }
