@@ -15,17 +15,17 @@ use std::{
 };
 
 /// The role that makes tables, and the one that a node connects as.
-const OWNER: &str = "windlass_owner";
-const APPLICATION: &str = "windlass_app";
+pub(crate) const OWNER: &str = "windlass_owner";
+pub(crate) const APPLICATION: &str = "windlass_app";
 /// Users that a server may be started as by root, which it refuses to be.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// How often the start of a server is looked at, and how long.
-const LOOK: Duration = Duration::from_millis(20);
-const LOOKS_MAX: u32 = 1_500;
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOKS_MAX: u32 = 1_500;
 
 /// Waits for the borrower's end, however it comes: its end of the pipe closes. Then the server is told to stop by its
 /// process id, and its folder goes.
-const WATCH: &str =
+pub(crate) const WATCH: &str =
     "read -r never; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
 
 /// What a server does at a commit.
@@ -57,7 +57,17 @@ pub struct Database {
     pub admin_url: String,
     /// The name of the role in `url`.
     pub application: &'static str,
+    psql: PathBuf,
     drop: Command,
+}
+
+impl Database {
+    /// What the database itself says to this, as a role that may do everything.
+    pub fn ask(&self, sql: &str) -> Result<String> {
+        let output = Command::new(&self.psql).args(["-XAtqw", "-c", sql, &self.admin_url]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
 }
 
 /// The folder of PostgreSQL's programs, the newest first; `None` if it is not installed.
@@ -141,6 +151,10 @@ impl Server {
         Ok(server)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// What [`crate::VARIABLE`] holds for this server.
     pub fn url(&self) -> String {
         format!("postgres://{}@{}:{}", self.user, self.host, self.port)
@@ -157,7 +171,8 @@ impl Server {
         drop.args(["--if-exists", "--force", &name]);
         let url = |role: &str| format!("postgres://{role}@{}:{}/{name}", self.host, self.port);
         let (owner_url, url, admin_url) = (url(OWNER), url(APPLICATION), url(&self.user));
-        Ok(Database { owner_url, url, admin_url, application: APPLICATION, drop })
+        let psql = self.programs.join("psql");
+        Ok(Database { owner_url, url, admin_url, application: APPLICATION, psql, drop })
     }
 
     fn make_roles(&self) -> Result<()> {
@@ -193,7 +208,7 @@ impl Drop for Database {
 }
 
 /// Root gives the folder to a user that PostgreSQL agrees to be started as, and answers its ids.
-fn unprivileged(folder: &Path) -> Result<Option<(u32, u32)>> {
+pub(crate) fn unprivileged(folder: &Path) -> Result<Option<(u32, u32)>> {
     if std::fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
     }

@@ -234,3 +234,21 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
     // 55 of the events are of a kind that some 71 waits want.
     assert_eq!(store.counts(None).await.unwrap().signals, 7 * 71 + 8 * (3 * 72 + 3 * 71));
 }
+
+/// F19: a node's own clock may be hours off.
+#[tokio::test]
+async fn only_the_databases_clock_counts_for_leases() {
+    let Some(database) = migrated().await else { return };
+    let store = Postgres::open(&database.url).await.unwrap();
+    let (past, future) = (Time(0), Time(i64::MAX / 2));
+    store.join(node(1), past, 600_000).await.unwrap();
+    store.join(node(2), future, 600_000).await.unwrap();
+    assert_eq!(store.take_over(node(2), future).await, Ok(0));
+    assert_eq!(store.renew(node(2), future, 600_000).await, Ok(false));
+    assert_eq!(store.renew(node(1), past, 600_000).await, Ok(false), "node 1 was not taken over");
+    // Its lease ends in a moment, whatever it believes.
+    store.renew(node(1), future, 1).await.unwrap();
+    while store.renew(node(2), past, 600_000).await == Ok(false) {}
+    store.take_over(node(2), past).await.unwrap();
+    assert_eq!(store.renew(node(1), future, 600_000).await, Err(Error::Fenced));
+}

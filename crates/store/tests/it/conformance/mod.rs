@@ -77,6 +77,17 @@ async fn postgres_pooled() -> Option<Opened> {
     postgres_with(true).await
 }
 
+/// Behind PgBouncer in transaction mode, with fewer connections to the server than the store opens.
+async fn postgres_behind_pooler() -> Option<Opened> {
+    let database = scratch::database()?;
+    let pooler = scratch::pooler()?;
+    postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    let url = pooler.url(&database.url).unwrap();
+    let options = postgres::Options { database_clock: false, ..postgres::Options::default() };
+    let store = postgres::Postgres::open_with(&url, options).await.unwrap();
+    joined(Box::new(store), database).await
+}
+
 macro_rules! suite {
     ($($adapter:ident: $($module:ident { $($case:ident)* })*;)*) => {
         $(mod $adapter {
@@ -149,4 +160,4 @@ macro_rules! every_case {
     };
 }
 
-every_case! { sqlite_file sqlite_memory sqlite_inline postgres_direct postgres_pooled }
+every_case! { sqlite_file sqlite_memory sqlite_inline postgres_direct postgres_pooled postgres_behind_pooler }
