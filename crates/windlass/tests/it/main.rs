@@ -14,6 +14,7 @@ mod expressions;
 mod full;
 mod hosts;
 mod kill;
+mod nodes;
 mod reference;
 mod schedules;
 mod scripts;
