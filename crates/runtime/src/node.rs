@@ -27,7 +27,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use store::{Hints, NoHints, Store};
+use store::{Hints, NoHints, Renewed, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -188,8 +188,12 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
             () = stopping.cancelled() => return,
             () = engine.clock.sleep_until(until) => {}
         }
+        let asked_at = engine.clock.steady_micros();
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            Ok(another_ended) => {
+            Ok(Renewed { another_ended, now }) => {
+                if let Some(now) = now {
+                    engine.clock.heard(now, asked_at);
+                }
                 // Where nobody asks for anything, the lease is what finds out that there is room again.
                 engine.committer.try_again();
                 if another_ended && !sole {

@@ -17,5 +17,5 @@ mod port;
 mod told;
 pub use commit::{Commit, Conflict, Outcome, Write};
 pub use hint::{Hint, Hints, NoHints};
-pub use port::{Error, Result, Store};
+pub use port::{Error, Renewed, Result, Store};
 pub use sqlite::compare_versions;

@@ -6,6 +6,7 @@ use crate::{
 };
 use runtime::{
     Handle, Node, Parts,
+    clock::{Clock, SharedClock, SystemClock},
     sandbox::{self, Sandbox},
     secrets::Keyring,
 };
@@ -56,8 +57,19 @@ fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
     Ok(store.shared())
 }
 
-/// A store, and how nodes on it wake each other.
-pub(crate) type Shared = (Arc<dyn Store>, Arc<dyn Hints>);
+/// A store, how nodes on it wake each other, and the clock that they go by.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    hints: Arc<dyn Hints>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    /// A store that one process has to itself.
+    pub(crate) fn with_nobody(store: Arc<dyn Store>) -> Shared {
+        Shared { store, hints: Arc::new(NoHints), clock: Arc::new(SystemClock) }
+    }
+}
 
 /// Where an engine keeps what it knows.
 pub(crate) enum Place {
@@ -79,18 +91,20 @@ impl Place {
         }
     }
 
-    /// The store, and how nodes on it wake each other. `listen_url` is where hints are listened to instead, if not empty.
+    /// The store and what belongs to it. `listen_url` is where hints are listened to instead, if not empty.
     pub(crate) async fn open(&self, listen_url: &str) -> Result<Shared, Failure> {
         match self {
-            Place::File(path) => Ok((open(path)?, Arc::new(NoHints))),
+            Place::File(path) => Ok(Shared::with_nobody(open(path)?)),
             Place::Database(url) => {
                 let listen_url = Some(listen_url.to_owned()).filter(|url| !url.is_empty());
                 let options = postgres::Options { listen_url, ..postgres::Options::default() };
-                let store = Postgres::open_with(url, options).await.map_err(|error| {
+                let unusable = |error: store::Error| {
                     Failure::failed(format!("cannot use {self}")).detail(error.to_string())
-                })?;
-                let hints = store.hints();
-                Ok((Arc::new(store), Arc::new(hints)))
+                };
+                let store = Postgres::open_with(url, options).await.map_err(unusable)?;
+                let clock = Arc::new(SharedClock::new(store.time().await.map_err(unusable)?));
+                let hints = Arc::new(store.hints());
+                Ok(Shared { store: Arc::new(store), hints, clock })
             }
         }
     }
@@ -131,14 +145,14 @@ impl std::fmt::Display for Place {
 
 /// Starts a node; `sole` if no other process can be using the store.
 pub(crate) async fn start(
-    (store, hints): Shared,
+    Shared { store, hints, clock }: Shared,
     sole: bool,
     workers: Vec<Declaration>,
     options: runtime::Options,
     secrets: Keyring,
 ) -> Result<Node, Failure> {
     let evaluator = Arc::new(sandbox()?);
-    let parts = Parts { workers, options, evaluator, secrets, sole, hints, ..Parts::new(store) };
+    let parts = Parts { workers, options, evaluator, secrets, sole, hints, clock, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
 }
 

@@ -18,9 +18,8 @@ use std::{
     net::{IpAddr, SocketAddr},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
 };
-use store::{NoHints, sqlite::Sqlite};
+use store::sqlite::Sqlite;
 
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:\n  \
@@ -121,7 +120,7 @@ fn keyring(folder: Option<&Path>) -> Result<Keyring, Failure> {
 fn in_memory() -> Result<host::Shared, Failure> {
     let store =
         Sqlite::in_memory().map_err(|error| Failure::failed(format!("no store in memory: {error}")))?;
-    Ok((store.shared(), Arc::new(NoHints)))
+    Ok(host::Shared::with_nobody(store.shared()))
 }
 
 /// The demo key: the one kept in the folder if the store still knows it, else a new one.

@@ -10,7 +10,8 @@ use super::{
     store::begin,
     value::{Value, bytes, id, int, text},
 };
-use crate::port::{Error, Result};
+use crate::port::{Error, Renewed, Result};
+use machine::Time;
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -32,15 +33,16 @@ const JOIN: &str = concat!(
     ON CONFLICT (kind, name) DO UPDATE SET until_utc = excluded.until_utc WHERE NOT l.fenced RETURNING 1"
 );
 /// One statement and no transaction around it: an idle node does this and little else. Answers a row if the lease is
-/// renewed, and in it whether another node's has ended.
+/// renewed: whether another node's has ended, and the time.
 const RENEW: &str = concat!(
     "WITH renewed AS (UPDATE wf_host_locks SET until_utc = ",
     now!("$2"),
     " + $3 WHERE kind = 'node' AND name = $1 AND NOT fenced RETURNING 1)
     SELECT EXISTS (SELECT 1 FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND name <> $1 AND until_utc < ",
     now!("$2"),
-    ") FROM renewed"
+    "), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM renewed"
 );
+const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 const EXPIRED: &str = concat!(
     "SELECT name FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND name <> $1 AND until_utc < ",
     now!("$2"),
@@ -90,11 +92,18 @@ pub(super) async fn join(session: &Session, node: Uuid, now: Value<'_>, lease_us
     lease(session, JOIN, &[id(node), now, int(lease_us)]).await
 }
 
-/// Answers whether another node's lease has ended.
-pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_us: i64) -> Result<bool> {
+/// What time it is where the database is.
+pub(super) async fn time(session: &Session) -> Result<Time> {
+    let rows = session.query(TIME, &[]).await.map_err(error)?;
+    let row = rows.first().ok_or_else(|| Error::Unavailable("the database does not know the time".into()))?;
+    row.try_get(0).map(Time).map_err(error)
+}
+
+pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_us: i64) -> Result<Renewed> {
     let rows = session.query(RENEW, &[id(node), now, int(lease_us)]).await.map_err(error)?;
     let row = rows.first().ok_or(Error::Fenced)?;
-    row.try_get(0).map_err(error)
+    let read = || Ok(Renewed { another_ended: row.try_get(0)?, now: Some(Time(row.try_get(1)?)) });
+    read().map_err(error)
 }
 
 /// Fences every other node whose lease has ended and makes its rows backlog.

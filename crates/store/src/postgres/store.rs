@@ -106,6 +106,14 @@ impl Postgres {
         Channel::open(config, listens, self.sent.clone())
     }
 
+    /// What time it is where the database is.
+    pub async fn time(&self) -> Result<Time> {
+        let session = self.lease.take().await?;
+        let time = node::time(&session).await?;
+        session.done();
+        Ok(time)
+    }
+
     /// Statements sent since the store was opened, those around transactions among them.
     pub fn statements(&self) -> u64 {
         self.sent.load(Ordering::Relaxed) + self.written().statements
@@ -203,7 +211,7 @@ impl Store for Postgres {
         Ok(())
     }
 
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         // The server's own limit is set in a transaction, and there is none here.
         let renewed = async {
             let session = self.lease.take().await?;

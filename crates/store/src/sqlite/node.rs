@@ -1,7 +1,7 @@
 //! Leases of nodes, and what happens to the rows of a node that is gone.
 
 use super::{core::Core, error::error};
-use crate::port::{Error, Result};
+use crate::port::{Error, Renewed, Result};
 use machine::{Time, time::Span};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -43,14 +43,15 @@ impl Core {
     }
 
     /// Renews the lease; `Fenced` if it was taken over. Answers whether another node's has ended.
-    pub fn renew(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+    pub fn renew(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         let until = until(now, lease_ms);
         self.transaction(|connection| {
             lease(connection, RENEW, node, until)?;
-            connection
+            let another_ended = connection
                 .prepare_cached(ENDED)
                 .and_then(|mut statement| statement.exists(params![node.as_bytes(), now.0]))
-                .map_err(error)
+                .map_err(error)?;
+            Ok(Renewed { another_ended, now: None })
         })
     }
 

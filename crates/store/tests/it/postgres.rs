@@ -244,11 +244,15 @@ async fn only_the_databases_clock_counts_for_leases() {
     store.join(node(1), past, 600_000).await.unwrap();
     store.join(node(2), future, 600_000).await.unwrap();
     assert_eq!(store.take_over(node(2), future).await, Ok(0));
-    assert_eq!(store.renew(node(2), future, 600_000).await, Ok(false));
-    assert_eq!(store.renew(node(1), past, 600_000).await, Ok(false), "node 1 was not taken over");
+    assert_eq!(store.renew(node(2), future, 600_000).await.map(|renewed| renewed.another_ended), Ok(false));
+    assert_eq!(
+        store.renew(node(1), past, 600_000).await.map(|renewed| renewed.another_ended),
+        Ok(false),
+        "node 1 was not taken over"
+    );
     // Its lease ends in a moment, whatever it believes.
     store.renew(node(1), future, 1).await.unwrap();
-    while store.renew(node(2), past, 600_000).await == Ok(false) {}
+    while !store.renew(node(2), past, 600_000).await.unwrap().another_ended {}
     store.take_over(node(2), past).await.unwrap();
     assert_eq!(store.renew(node(1), future, 600_000).await, Err(Error::Fenced));
 }
