@@ -3,6 +3,7 @@
 //! The last line has the form of cargo's own `test result:` and sums up every test that ran.
 
 use crate::{
+    postgres,
     shell::{self, Count},
     sim, tidy,
 };
@@ -109,7 +110,12 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
             uncounted(lint(&["--all-targets"])?.max(lint(&["--test", "sim"])?))
         }
         Phase::Tidy => uncounted(u8::from(!tidy::check_and_print()?)),
-        Phase::Tests => shell::run_counting(tests_command()?)?,
+        Phase::Tests => {
+            let postgres = postgres::start()?;
+            let mut command = tests_command()?;
+            command.env(scratch::VARIABLE, postgres.url());
+            shell::run_counting(command)?
+        }
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
         Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
     })

@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use machine::{Time, time::Span};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 use uuid::Uuid;
 
 /// Where the runtime gets the time from.
@@ -14,6 +17,8 @@ pub trait Clock: Send + Sync + 'static {
     async fn sleep_until(&self, time: Time);
     /// A steadily rising number of microseconds, for measuring lengths only.
     fn steady_micros(&self) -> u64;
+    /// The store said so, some time after this clock's `steady_micros` were `asked_at`. For a clock that goes by it.
+    fn heard(&self, _now: Time, _asked_at: u64) {}
 }
 
 /// Where the runtime gets chance from: ids and jitter.
@@ -67,6 +72,46 @@ impl Clock for SystemClock {
     }
 }
 
+/// The clock of the machine that holds the store, for nodes that share one: those of their own may be wrong by hours, and
+/// then one of them would fire timers early. It goes on by itself and is put right whenever the lease is renewed.
+pub struct SharedClock {
+    /// The store's time, less the steady time of this process.
+    ahead: AtomicI64,
+}
+
+impl SharedClock {
+    /// It was `now` a moment ago.
+    pub fn new(now: Time) -> SharedClock {
+        SharedClock { ahead: AtomicI64::new(now.0 - SystemClock.steady_micros() as i64) }
+    }
+}
+
+#[async_trait]
+impl Clock for SharedClock {
+    fn now(&self) -> Time {
+        Time(SystemClock.steady_micros() as i64 + self.ahead.load(Ordering::Relaxed))
+    }
+
+    #[allow(clippy::disallowed_methods)] // this is a clock
+    async fn sleep_until(&self, time: Time) {
+        while self.now() < time {
+            let left = time.since(self.now()).0.clamp(0, 60_000_000) as u64;
+            tokio::time::sleep(Duration::from_micros(left)).await;
+        }
+    }
+
+    fn steady_micros(&self) -> u64 {
+        SystemClock.steady_micros()
+    }
+
+    fn heard(&self, now: Time, asked_at: u64) {
+        // The answer was made after it was asked for and before now: what fits between is as good as it gets.
+        let (most, least) = (now.0 - asked_at as i64, now.0 - SystemClock.steady_micros() as i64);
+        let before = self.ahead.load(Ordering::Relaxed);
+        self.ahead.store(before.clamp(least, most.max(least)), Ordering::Relaxed);
+    }
+}
+
 /// Seeded randomness: from the operating system in production, from a seed in tests.
 pub struct Dice(parking_lot::Mutex<StdRng>);
 
@@ -89,4 +134,25 @@ impl Entropy for Dice {
 /// Adds a length to the present.
 pub fn later(clock: &dyn Clock, span: Span) -> Time {
     clock.now().after(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_clock_goes_by_what_it_hears_and_no_further() {
+        const HOUR: i64 = 3_600_000_000;
+        let (clock, start) = (SharedClock::new(Time(10 * HOUR)), SystemClock.steady_micros());
+        assert!((10 * HOUR..11 * HOUR).contains(&clock.now().0), "whatever this machine's clock says");
+        // An answer that took long says little: what it knew fits.
+        let before = clock.ahead.load(Ordering::Relaxed);
+        clock.heard(Time(10 * HOUR), start);
+        assert_eq!(clock.ahead.load(Ordering::Relaxed), before.min(10 * HOUR - start as i64));
+        // The store's clock was put forward, or back.
+        for hours in [20, 5] {
+            clock.heard(Time(hours * HOUR), clock.steady_micros());
+            assert!((hours * HOUR..(hours + 1) * HOUR).contains(&clock.now().0));
+        }
+    }
 }

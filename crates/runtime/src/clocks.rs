@@ -18,7 +18,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use store::{Commit, Outcome, Write};
+use store::{Commit, Hint, Outcome, Write};
 
 /// How far a clock may be ahead in all.
 const AHEAD_MAX: Span = Span::MAX;
@@ -124,8 +124,9 @@ pub(crate) async fn advance(engine: &Arc<Engine>, tenant: &TenantId, by: Span) -
         engine.clocks.set(engine.store.clocks().await.map_err(refusal::of_store)?);
         drop(reading);
         tracing::info!(%tenant, by_s = by.0 / 1_000_000, "clock moved forward");
-        engine.wake.at(engine.now());
+        engine.backlog();
         engine.wake.slots.at(engine.now());
+        engine.hints.tell(Hint { clocks: true, ..Hint::default() });
     }
     Ok(show(engine, tenant))
 }

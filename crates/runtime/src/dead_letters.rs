@@ -224,7 +224,7 @@ pub(crate) async fn replay(
         _ => {
             let signal = Write::Signal(signal_of(row, origin, now));
             take(engine, tenant, (id, instance), vec![signal], actor).await?;
-            engine.wake.at(now);
+            engine.backlog();
             return Ok(());
         }
     };
@@ -237,7 +237,7 @@ pub(crate) async fn replay(
     };
     match turn::ask(engine, work).await {
         Ok(turned) if turned.changed => {
-            engine.wake.at(now);
+            engine.backlog();
             Ok(())
         }
         Ok(turned) => match engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)? {

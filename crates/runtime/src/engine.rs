@@ -22,7 +22,7 @@ use crate::{
 use async_trait::async_trait;
 use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
 use std::sync::{Arc, atomic::AtomicBool};
-use store::Store;
+use store::{Hints, Store};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -75,6 +75,7 @@ pub(crate) struct Engine {
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,
     pub(crate) hub: Hub,
+    pub(crate) hints: Arc<dyn Hints>,
     /// False while no event is known to be kept for listen steps to come.
     pub(crate) keeps_events: AtomicBool,
     pub(crate) collecting: Collecting,

@@ -196,7 +196,7 @@ impl Publishing {
             born.dispatch(engine, &start.subject);
         }
         // Signals of the waits it was told to are backlog.
-        engine.wake.at(engine.now());
+        engine.backlog();
         Published { id: self.row.id, replayed: false, started }
     }
 

@@ -185,7 +185,7 @@ pub(crate) async fn close(
             if !commit_patiently(engine, tenant, signals).await {
                 return Err(Stop::Again("the store did not take the signals".to_owned()));
             }
-            engine.wake.at(now);
+            engine.backlog();
         }
         if open.len() < PAGE_MAX {
             return Ok(Answer::Done);

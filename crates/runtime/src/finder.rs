@@ -124,28 +124,28 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
         }
         engine.wake.queues.reset();
-        let found = match find(&engine).await {
-            Ok(found) => found,
-            Err(error) => {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "looking for work failed");
-                engine.wake.at(engine.now().after(STORE_WAIT));
-                continue;
-            }
-        };
-        match engine.store.next_due().await {
-            Ok(Some(next)) => {
-                let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
-                engine.wake.at(next.max(floor));
-            }
-            Ok(None) => {}
-            Err(error) => {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "asking for the next due time failed");
-                engine.wake.at(engine.now().after(STORE_WAIT));
-            }
+        if let Err(error) = look(&engine).await {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "looking for work failed");
+            engine.wake.at(engine.now().after(STORE_WAIT));
         }
     }
+}
+
+/// Asks first and claims only if something is due: for a node with nothing to do that is one question, not five.
+async fn look(engine: &Arc<Engine>) -> Result<(), store::Error> {
+    let next = match engine.store.next_due().await? {
+        Some(due) if due <= engine.now() => {
+            let found = find(engine).await?;
+            let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
+            engine.store.next_due().await?.map(|next| next.max(floor))
+        }
+        later => later,
+    };
+    if let Some(next) = next {
+        engine.wake.at(next);
+    }
+    Ok(())
 }
 
 /// Claims what is due, as far as there is room. Answers how many rows it took.

@@ -351,9 +351,20 @@ impl Handle {
         instance: Uuid,
         wait: Duration,
     ) -> Answer<InstanceResult> {
-        match tokio::time::timeout(wait, end.wait()).await {
-            Ok(Some(result)) => Ok(result),
-            _ => self.look(tenant, instance).await,
+        let told = async {
+            loop {
+                if let Some(result) = end.wait().await {
+                    return Ok(result);
+                }
+                match self.look(tenant, instance).await {
+                    Ok(InstanceResult::Pending(_)) if end.is_open() => {}
+                    answer => return answer,
+                }
+            }
+        };
+        match tokio::time::timeout(wait, told).await {
+            Ok(answer) => answer,
+            Err(_) => self.look(tenant, instance).await,
         }
     }
 

@@ -10,13 +10,24 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use store::hint::Ended;
 use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
 /// Changes a slow reader may fall behind before it is told to start over.
 const CHANGES_MAX: usize = 4096;
 
-type Waiters = Mutex<HashMap<(TenantId, Uuid), watch::Sender<Option<InstanceResult>>>>;
+type Waiters = Mutex<HashMap<(TenantId, Uuid), watch::Sender<Told>>>;
+
+/// What somebody who waits for an end is told.
+#[derive(Clone, Debug, Default)]
+enum Told {
+    #[default]
+    Nothing,
+    /// Another node may have ended it.
+    Look,
+    Ended(InstanceResult),
+}
 
 pub(crate) struct Hub {
     /// Made for the first reader: its room is taken at once.
@@ -53,7 +64,7 @@ impl Hub {
     pub(crate) fn end_of(&self, tenant: &TenantId, instance: Uuid) -> End {
         let key = (tenant.clone(), instance);
         let mut waiters = self.waiters.lock();
-        let sender = waiters.entry(key.clone()).or_insert_with(|| watch::channel(None).0);
+        let sender = waiters.entry(key.clone()).or_insert_with(|| watch::channel(Told::Nothing).0);
         End { told: Some(sender.subscribe()), waiters: self.waiters.clone(), key }
     }
 
@@ -68,22 +79,45 @@ impl Hub {
             return;
         }
         if let Some(sender) = waiters.remove(&(tenant.clone(), instance)) {
-            sender.send_replace(Some(result()));
+            sender.send_replace(Told::Ended(result()));
+        }
+    }
+
+    /// Another node says so: whoever waits for one of these looks for himself.
+    pub(crate) fn may_have_ended(&self, ended: &Ended) {
+        for ((_, instance), sender) in self.waiters.lock().iter() {
+            if ended.may_be(*instance) {
+                sender.send_replace(Told::Look);
+            }
         }
     }
 }
 
 /// Waits for an instance's end; dropped, it leaves nothing behind.
 pub(crate) struct End {
-    told: Option<watch::Receiver<Option<InstanceResult>>>,
+    told: Option<watch::Receiver<Told>>,
     waiters: Arc<Waiters>,
     key: (TenantId, Uuid),
 }
 
 impl End {
-    /// How the instance ended, once it has.
+    /// False once nobody can tell any more.
+    pub(crate) fn is_open(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.has_changed().is_ok())
+    }
+
+    /// How the instance ended, once it has; `None` if it may have, and only the store knows. Then this may be asked again.
     pub(crate) async fn wait(&mut self) -> Option<InstanceResult> {
-        self.told.as_mut()?.wait_for(Option::is_some).await.ok()?.clone()
+        let told = self.told.as_mut()?;
+        loop {
+            if let Told::Ended(result) = &*told.borrow_and_update() {
+                return Some(result.clone());
+            }
+            told.changed().await.ok()?;
+            if matches!(*told.borrow(), Told::Look) {
+                return None;
+            }
+        }
     }
 }
 
@@ -113,5 +147,16 @@ mod tests {
         drop(one);
         drop(hub.end_of(&tenant, id));
         assert!(hub.waiters.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_another_nodes_instance_is_told_to_look() {
+        let (hub, tenant, id) = (Hub::new(), TenantId::new("acme").expect("valid"), Uuid::from_u128(1));
+        let mut end = hub.end_of(&tenant, id);
+        hub.may_have_ended(&Ended::Many);
+        assert_eq!(end.wait().await, None);
+        hub.may_have_ended(&Ended::These([Uuid::from_u128(2)].into()));
+        hub.ended(&tenant, id, || InstanceResult::Cancelled);
+        assert_eq!(end.wait().await, Some(InstanceResult::Cancelled));
     }
 }

@@ -25,6 +25,7 @@ mod finder;
 pub mod handle;
 mod heavy;
 mod held;
+mod hints;
 mod hub;
 mod lanes;
 mod library;

@@ -12,6 +12,7 @@ use crate::{
     finder::{self, Wake},
     heavy::Heavy,
     held::Held,
+    hints,
     hub::Hub,
     lanes::CallQueue,
     metrics::Metrics,
@@ -28,7 +29,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use store::Store;
+use store::{Hints, NoHints, Renewed, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -49,6 +50,8 @@ pub struct Parts {
     pub secrets: Keyring,
     /// This is the only process on the store: whatever other nodes left is taken over at once.
     pub sole: bool,
+    /// How this node and others of the same store wake each other.
+    pub hints: Arc<dyn Hints>,
     /// Drops the whole node at once when cancelled, as a crash would.
     pub crash: Option<CancellationToken>,
 }
@@ -66,6 +69,7 @@ impl Parts {
             programs: Programs::default(),
             secrets: Keyring::default(),
             sole: false,
+            hints: Arc::new(NoHints),
             crash: None,
         }
     }
@@ -84,8 +88,8 @@ impl Node {
     }
 
     async fn join(parts: Parts) -> store::Result<Node> {
-        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, secrets, sole, crash } =
-            parts;
+        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, .. } = parts;
+        let Parts { secrets, sole, hints, crash, .. } = parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
@@ -123,7 +127,9 @@ impl Node {
             wake: Wake::new(),
             hub: Hub::new(),
             collecting: Collecting::default(),
-            keeps_events: AtomicBool::new(store.keeps_events().await?),
+            hints,
+            // Where others publish too, this node cannot know that nothing is kept.
+            keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
             metrics: Metrics::default(),
             heavy: Heavy::new(),
             store,
@@ -142,6 +148,7 @@ impl Node {
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));
         tasks.spawn_pump(retention::run(engine.clone()));
+        tasks.spawn_pump(hints::run(engine.clone()));
         secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }
@@ -196,27 +203,39 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
             () = stopping.cancelled() => return,
             () = engine.clock.sleep_until(until) => {}
         }
+        let asked_at = engine.clock.steady_micros();
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            // Where nobody asks for anything, the lease is what finds out that there is room again.
-            Ok(()) => engine.committer.try_again(),
+            Ok(Renewed { another_ended, now }) => {
+                if let Some(now) = now {
+                    engine.clock.heard(now, asked_at);
+                }
+                // Where nobody asks for anything, the lease is what finds out that there is room again.
+                engine.committer.try_again();
+                if another_ended && !sole {
+                    take_over(&engine).await;
+                }
+            }
             Err(error) => {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "lease not renewed");
             }
         }
-        if sole {
-            continue;
-        }
-        match engine.store.take_over(engine.node, engine.now()).await {
-            Ok(0) => {}
-            Ok(rows) => {
+    }
+}
+
+async fn take_over(engine: &Engine) {
+    match engine.store.take_over(engine.node, engine.now()).await {
+        Ok(rows) => {
+            if rows > 0 {
                 tracing::info!(rows, "took over work left behind");
-                engine.wake.at(engine.now());
             }
-            Err(error) => {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "take-over failed");
-            }
+            // Timers and schedules have no owner, but that node may have been the only one awake for them.
+            engine.backlog();
+            engine.wake.slots.at(engine.now());
+        }
+        Err(error) => {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "take-over failed");
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Born {
     slot: Option<Time>,
     /// Rows were left to the backlog because the queue is full.
     backlog: bool,
+    /// Signals about events that came before may be there.
+    heard: bool,
     emitted: bool,
 }
 
@@ -79,7 +81,7 @@ impl Change<'_> {
         self.follow(writes, &mut born);
         let begins = events::subscribe(self, self.real(self.now), writes);
         // Events that came before the listening are told by backlog signals, if any are kept.
-        born.backlog |= begins && self.engine.keeps_events.load(Ordering::Acquire);
+        born.heard |= begins && self.engine.keeps_events.load(Ordering::Acquire);
         Ok(born)
     }
 
@@ -436,8 +438,11 @@ impl Born {
         if let Some(due) = self.slot {
             engine.wake.slots.at(due);
         }
-        if self.backlog {
+        if self.heard {
             engine.wake.at(now);
+        }
+        if self.backlog {
+            engine.backlog();
         }
         if self.emitted {
             engine.wake.outbox();

@@ -58,6 +58,14 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 async fn fire_due(engine: &Arc<Engine>) -> Result<(), store::Error> {
+    match engine.store.next_slot_due().await? {
+        Some(due) if due <= engine.now() => {}
+        Some(later) => {
+            engine.wake.slots.at(later);
+            return Ok(());
+        }
+        None => return Ok(()),
+    }
     let due = engine.store.due_schedules(engine.now(), BATCH_MAX).await?;
     let fired = due.into_iter().map(|Claimed { tenant, row }| async move {
         match step(engine, &tenant, &row).await {

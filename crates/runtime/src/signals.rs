@@ -180,7 +180,7 @@ async fn commit_signal(
         Some(permit) => {
             delivery::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
         }
-        None => engine.wake.at(row.visible_at),
+        None => engine.backlog(),
     }
     Ok(())
 }

@@ -353,6 +353,7 @@ pub(crate) fn after(
     if ends(before, state) {
         Metrics::add(&engine.metrics.instances_ended);
         engine.hub.ended(tenant, *instance, || result_of(state));
+        engine.hints.tell(store::Hint::ended(*instance));
     }
 }
 

@@ -1,16 +1,21 @@
 //! Remembers. The `Store` port, its adapters, migrations and all SQL of the product.
 //!
 //! The way in: [`Store`] (the port and its contract), [`commit::Commit`] (what one write is), [`rows`] (what a row
-//! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`].
+//! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`], [`postgres`]. [`hint`] is a port of its
+//! own: how nodes wake each other.
 //! Nothing here decides: no state transition happens in SQL, only guarded writes.
 
 pub mod commit;
 pub mod datasets;
+pub mod hint;
+pub mod postgres;
 pub mod rows;
 pub mod sqlite;
 pub mod views;
 
 mod port;
+mod told;
 pub use commit::{Commit, Conflict, Outcome, Write};
-pub use port::{Error, Result, Store};
+pub use hint::{Hint, Hints, NoHints};
+pub use port::{Error, Renewed, Result, Store};
 pub use sqlite::by_preference;

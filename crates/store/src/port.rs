@@ -43,6 +43,15 @@ pub enum Error {
     Corrupt(String),
 }
 
+/// What a renewal of the lease answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// Another node's lease has ended and nobody has taken it over.
+    pub another_ended: bool,
+    /// What time it is where the store is, if many nodes go by it.
+    pub now: Option<Time>,
+}
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[async_trait]
@@ -54,8 +63,8 @@ pub trait Store: Send + Sync + 'static {
     // ---- nodes ----
     /// Registers a fresh node and gives it a lease until `now + lease_ms`.
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
-    /// Renews the lease; `Fenced` if it was taken over.
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()>;
+    /// Renews the lease; `Fenced` if it was taken over. Answers what an idle node would have to ask next.
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed>;
     /// Fences every other node whose lease ended before `now` and makes its rows backlog. Returns how many rows.
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64>;
     /// Ends the node's lease and makes its rows backlog (graceful stop).

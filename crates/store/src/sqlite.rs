@@ -35,6 +35,7 @@ pub use core::Core;
 pub use inline::Inline;
 pub use read::Read;
 pub use semver::by_preference;
+pub(crate) use semver::compare as compare_versions;
 pub use threaded::Sqlite;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::{
     bench,
     failure::Failure,
+    migrate,
     out::{Format, Out},
     profile::Given,
     serve, up,
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Up(up::Args),
     /// Start an engine from a configuration file
     Serve(serve::Args),
+    /// Make the tables of a PostgreSQL database, or change them to what this program needs
+    Migrate(migrate::Args),
     /// Definitions: deploy, validate, list, show, fmt, diff, preflight
     #[command(subcommand, visible_alias = "definition", aliases = ["defs", "definitions"])]
     Def(def::Verb),

@@ -53,6 +53,11 @@ pub(crate) struct Server {
 pub(crate) struct Store {
     /// Folder of the embedded store.
     pub(crate) data: PathBuf,
+    /// A PostgreSQL database instead of it, such as `postgres://user@host/database`. May hold a password: prefer the
+    /// environment, WINDLASS_STORE_URL.
+    pub(crate) url: String,
+    /// The same database past a transaction pooler, for the one connection that listens to other nodes.
+    pub(crate) listen_url: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,7 +148,7 @@ impl Default for Server {
 
 impl Default for Store {
     fn default() -> Store {
-        Store { data: crate::profile::DEFAULT_DATA.into() }
+        Store { data: crate::profile::DEFAULT_DATA.into(), url: String::new(), listen_url: String::new() }
     }
 }
 

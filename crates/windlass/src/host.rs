@@ -6,6 +6,7 @@ use crate::{
 };
 use runtime::{
     Handle, Node, Parts,
+    clock::{Clock, SharedClock, SystemClock},
     sandbox::{self, Sandbox},
     secrets::Keyring,
 };
@@ -15,7 +16,11 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Store, sqlite::Sqlite};
+use store::{
+    Hints, NoHints, Store,
+    postgres::{self, Postgres},
+    sqlite::Sqlite,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -27,18 +32,23 @@ pub(crate) const SANDBOX_ARGUMENT: &str = "sandbox-evaluator";
 /// The store's file inside a data folder.
 pub(crate) const STORE_FILE: &str = "windlass.db";
 
-/// The store's file in `folder`, which is made if it is not there.
-pub(crate) fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
+/// Makes the data folder if it is not there.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     // What tenants store is nobody else's to read.
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| {
         Failure::failed(format!("cannot make the data folder {}: {error}", folder.display()))
-    })?;
+    })
+}
+
+/// The store's file in `folder`, which is made if it is not there.
+fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
+    make_folder(folder)?;
     Ok(folder.join(STORE_FILE))
 }
 
 /// Opens the store; a file in use by another process is a conflict.
-pub(crate) fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
+fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
     let store = Sqlite::open(path).map_err(|error| match error {
         store::Error::InUse(text) => Failure::new(Exit::Conflict, text)
             .hint("one engine per data folder; name another one with --data"),
@@ -47,15 +57,102 @@ pub(crate) fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
     Ok(store.shared())
 }
 
-/// Starts a node that has the store to itself.
+/// A store, how nodes on it wake each other, and the clock that they go by.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    hints: Arc<dyn Hints>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    /// A store that one process has to itself.
+    pub(crate) fn with_nobody(store: Arc<dyn Store>) -> Shared {
+        Shared { store, hints: Arc::new(NoHints), clock: Arc::new(SystemClock) }
+    }
+}
+
+/// Where an engine keeps what it knows.
+pub(crate) enum Place {
+    /// A file that one process at a time has open.
+    File(PathBuf),
+    /// A PostgreSQL database that many nodes share.
+    Database(String),
+}
+
+impl Place {
+    /// The database at `url`, or the file in `folder` if there is no URL.
+    pub(crate) fn of(url: &str, folder: &Path) -> Result<Place, Failure> {
+        match url {
+            "" => Ok(Place::File(store_file(folder)?)),
+            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Ok(Place::Database(url.to_owned()))
+            }
+            _ => Err(Failure::usage("the store must be a URL such as postgres://user@host/database")),
+        }
+    }
+
+    /// The store and what belongs to it. `listen_url` is where hints are listened to instead, if not empty.
+    pub(crate) async fn open(&self, listen_url: &str) -> Result<Shared, Failure> {
+        match self {
+            Place::File(path) => Ok(Shared::with_nobody(open(path)?)),
+            Place::Database(url) => {
+                let listen_url = Some(listen_url.to_owned()).filter(|url| !url.is_empty());
+                let options = postgres::Options { listen_url, ..postgres::Options::default() };
+                let unusable = |error: store::Error| {
+                    Failure::failed(format!("cannot use {self}")).detail(error.to_string())
+                };
+                let store = Postgres::open_with(url, options).await.map_err(unusable)?;
+                let clock = Arc::new(SharedClock::new(store.time().await.map_err(unusable)?));
+                let hints = Arc::new(store.hints());
+                Ok(Shared { store: Arc::new(store), hints, clock })
+            }
+        }
+    }
+
+    /// Makes the tables of a database, or those that are missing.
+    pub(crate) async fn migrate(&self, application: Option<&str>) -> Result<Vec<&'static str>, Failure> {
+        let Place::Database(url) = self else { return Ok(vec![]) };
+        postgres::migrate(url, application)
+            .await
+            .map_err(|error| Failure::failed(format!("cannot migrate {self}")).detail(error.to_string()))
+    }
+
+    /// True if no other process can be using it.
+    pub(crate) fn is_sole(&self) -> bool {
+        matches!(self, Place::File(_))
+    }
+}
+
+impl std::fmt::Display for Place {
+    /// A URL without its password and options.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::File(path) => write!(f, "{}", path.display()),
+            Place::Database(url) => {
+                let plain = url.split('?').next().unwrap_or_default();
+                let (scheme, rest) = plain.split_once("://").unwrap_or(("postgres", plain));
+                let rest = match rest.rsplit_once('@') {
+                    Some((user, place)) => {
+                        format!("{}@{place}", user.split(':').next().unwrap_or_default())
+                    }
+                    None => rest.to_owned(),
+                };
+                write!(f, "{scheme}://{rest}")
+            }
+        }
+    }
+}
+
+/// Starts a node; `sole` if no other process can be using the store.
 pub(crate) async fn start(
-    store: Arc<dyn Store>,
+    Shared { store, hints, clock }: Shared,
+    sole: bool,
     workers: Vec<Declaration>,
     options: runtime::Options,
     secrets: Keyring,
 ) -> Result<Node, Failure> {
     let evaluator = Arc::new(sandbox()?);
-    let parts = Parts { workers, options, evaluator, secrets, sole: true, ..Parts::new(store) };
+    let parts = Parts { workers, options, evaluator, secrets, sole, hints, clock, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
 }
 
@@ -139,5 +236,18 @@ pub(crate) async fn serve(
         None if is_asked => Ok(()),
         None => Err(Failure::failed("the engine stopped by itself")),
         Some(why) => Err(Failure::failed(format!("{why}; this process stops"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let shown = |url: &str| Place::of(url, Path::new("")).unwrap().to_string();
+        assert_eq!(shown("postgres://me:secret@db:5432/w?pooled=true"), "postgres://me@db:5432/w");
+        assert_eq!(shown("postgresql://db/w"), "postgresql://db/w");
+        assert!(Place::of("mysql://db", Path::new("")).is_err());
     }
 }

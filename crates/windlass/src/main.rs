@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod host;
 mod logs;
+mod migrate;
 mod out;
 mod outward;
 mod profile;
@@ -53,6 +54,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Up(args) => engine(up::run(args, out)),
         Command::Serve(args) => engine(serve::run(args, out)),
+        Command::Migrate(args) => engine(migrate::run(args, out)),
         Command::Completion { shell } => cli::completion(shell, &out),
         Command::Version => match out.format {
             Format::Json | Format::Jsonl => {

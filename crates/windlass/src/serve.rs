@@ -21,6 +21,7 @@ const PLATFORM_TENANT: &str = "platform";
     windlass serve --config windlass.toml\n  \
     windlass serve --print-config > windlass.toml      a file to begin with: all values, at their defaults\n  \
     WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n  \
+    windlass serve --store postgres://windlass_app@db/windlass      many of these make a cluster\n  \
     windlass serve --egress-allow-private 10.0.0.0/8 --egress-ca corporate.pem\n\n\
     Every value of the file can be set by WINDLASS_SECTION_KEY; --print-config shows them all.\n\
     On an empty store a platform key is printed once. With it: `windlass tenant create`, `windlass key create`.")]
@@ -28,6 +29,12 @@ pub(crate) struct Args {
     /// Configuration file; without one every value has its default
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
+    /// PostgreSQL database to keep everything in, instead of the file; as `[store] url` does
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Make tables that are missing first; needs the role that owns them
+    #[arg(long)]
+    migrate: bool,
     /// Print the effective values and end
     #[arg(long)]
     print_config: bool,
@@ -49,23 +56,29 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     };
     let mut config = Config::read(&text, |name| std::env::var(name).ok())?;
     config.scripts.allow |= args.allow_scripts;
+    if let Some(url) = &args.store {
+        config.store.url.clone_from(url);
+    }
     if args.print_config {
         return print(&config, &out);
     }
     logs::start("info", config.log.format)?;
     let stop = host::Stop::new()?;
     let address = config.listen().ok_or_else(|| Failure::usage("server.listen is no address"))?;
-    let file = host::store_file(&config.store.data)?;
-    let store = host::open(&file)?;
+    let place = host::Place::of(&config.store.url, &config.store.data)?;
+    if args.migrate {
+        place.migrate(None).await?;
+    }
+    let store = place.open(&config.store.listen_url).await?;
     let (listener, url) = host::listen(address).await?;
     let mut options = config.runtime_options();
     args.egress.apply(&mut options.egress)?;
     let key_file = Some(config.secrets.key_file.as_str()).filter(|file| !file.is_empty());
     let secrets = outward::keyring(key_file.map(Path::new))?;
-    let node = host::start(store, vec![], options, secrets).await?;
+    let node = host::start(store, place.is_sole(), vec![], options, secrets).await?;
     let key = platform_key(&node.handle(), args.new_platform_key).await?;
     match out.format {
-        Format::Table => greet(&out, &url, &file.display().to_string(), key.as_deref())?,
+        Format::Table => greet(&out, &url, &place.to_string(), key.as_deref())?,
         _ => out.line(&json!({ "url": url, "platform_key": key }).to_string())?,
     }
     if !address.ip().is_loopback() {

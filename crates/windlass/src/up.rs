@@ -18,9 +18,8 @@ use std::{
     net::{IpAddr, SocketAddr},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
 };
-use store::{Store, sqlite::Sqlite};
+use store::sqlite::Sqlite;
 
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:\n  \
@@ -38,6 +37,15 @@ pub(crate) struct Args {
     /// Folder that keeps the data
     #[arg(long, default_value = DEFAULT_DATA, env = "WINDLASS_DATA", value_name = "FOLDER")]
     data: PathBuf,
+    /// Keep what is stored in this PostgreSQL database instead of a file; its tables are made if they are missing
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "URL",
+        conflicts_with = "ephemeral"
+    )]
+    store: String,
     /// Keep nothing: everything is in memory and gone at the end
     #[arg(long)]
     ephemeral: bool,
@@ -49,13 +57,17 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     logs::start(if out.format == Format::Table { "info" } else { "warn" }, logs::Format::Text)?;
     let stop = host::Stop::new()?;
     let folder = (!args.ephemeral).then_some(args.data.as_path());
-    let (store, file) = match folder {
-        Some(folder) => {
-            let file = host::store_file(folder)?;
-            (host::open(&file)?, Some(file))
+    // The demo's keys and its address lie in the folder, whatever holds the rest.
+    folder.map_or(Ok(()), host::make_folder)?;
+    let place = folder.map(|folder| host::Place::of(&args.store, folder)).transpose()?;
+    let store = match &place {
+        Some(place) => {
+            place.migrate(None).await?;
+            place.open("").await?
         }
-        None => (in_memory()?, None),
+        None => in_memory()?,
     };
+    let sole = place.as_ref().is_none_or(host::Place::is_sole);
     let (listener, url) = host::listen(SocketAddr::new(args.host, args.port)).await?;
     let workers = demo::workers();
     let workers_count = workers.len();
@@ -69,7 +81,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     // A developer's own services run on this machine; every other range that is not public stays closed.
     options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
     args.egress.apply(&mut options.egress)?;
-    let node = host::start(store, workers, options, keyring(folder)?).await?;
+    let node = host::start(store, sole, workers, options, keyring(folder)?).await?;
     let handle = node.handle();
     let tenant = demo::set_up(&handle).await?;
     let key = key(&handle, &tenant, folder).await?;
@@ -80,7 +92,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         out.note("warning: this listens beyond this machine, without encryption, with a key that may do everything");
     }
     match out.format {
-        Format::Table => greet(&out, &url, file.as_deref(), &key, workers_count)?,
+        Format::Table => greet(&out, &url, place.as_ref().zip(folder), &key, workers_count)?,
         _ => {
             out.line(&serde_json::json!({ "url": url, "tenant": tenant.as_str(), "key": key }).to_string())?
         }
@@ -105,10 +117,10 @@ fn keyring(folder: Option<&Path>) -> Result<Keyring, Failure> {
     outward::keyring(Some(&file))
 }
 
-fn in_memory() -> Result<Arc<dyn Store>, Failure> {
+fn in_memory() -> Result<host::Shared, Failure> {
     let store =
         Sqlite::in_memory().map_err(|error| Failure::failed(format!("no store in memory: {error}")))?;
-    Ok(store.shared())
+    Ok(host::Shared::with_nobody(store.shared()))
 }
 
 /// The demo key: the one kept in the folder if the store still knows it, else a new one.
@@ -157,13 +169,19 @@ fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::rename(&part, path).map_err(failed)
 }
 
-fn greet(out: &Out, url: &str, file: Option<&Path>, key: &str, workers: usize) -> Result<(), Failure> {
+fn greet(
+    out: &Out,
+    url: &str,
+    kept: Option<(&host::Place, &Path)>,
+    key: &str,
+    workers: usize,
+) -> Result<(), Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    let data = match file {
-        Some(file) => format!("{} (kept; --ephemeral to forget)", file.display()),
+    let data = match kept {
+        Some((place, _)) => format!("{place} (kept; --ephemeral to forget)"),
         None => "in memory, gone at the end".to_owned(),
     };
-    let exports = match file.and_then(Path::parent) {
+    let exports = match kept.map(|(_, folder)| folder) {
         Some(folder) if folder == Path::new(DEFAULT_DATA) => {
             "In a second terminal, from this folder:".to_owned()
         }
@@ -175,7 +193,7 @@ fn greet(out: &Out, url: &str, file: Option<&Path>, key: &str, workers: usize) -
             "In a second terminal, with url and key from above in WINDLASS_URL and WINDLASS_KEY:".to_owned()
         }
     };
-    let end = if file.is_some() { "what was acknowledged is kept" } else { "everything is gone then" };
+    let end = if kept.is_some() { "what was acknowledged is kept" } else { "everything is gone then" };
     out.line(&format!(
         "windlass {version}
 

@@ -21,8 +21,11 @@ async fn an_idle_node_only_renews_its_lease_and_looks_round_every_half_minute() 
     let counts = node.tap.take_counts();
     let of = |method: &str| counts.get(method).copied().unwrap_or(0);
     assert!((118..=122).contains(&of("renew")), "every third of 15 s: {counts:?}");
-    for scan in ["claim_signals", "claim_calls", "claim_timers", "next_due", "outbox", "owned"] {
+    for scan in ["next_due", "next_slot_due", "outbox", "owned"] {
         assert!((15..=26).contains(&of(scan)), "every 30 s, jittered: {counts:?}");
+    }
+    for silent in ["claim_signals", "claim_calls", "claim_timers", "due_schedules", "take_over"] {
+        assert_eq!(of(silent), 0, "nothing is due: {counts:?}");
     }
     for silent in ["commit", "load", "instance", "definition", "counts"] {
         assert_eq!(of(silent), 0, "{counts:?}");

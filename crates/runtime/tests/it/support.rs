@@ -173,6 +173,11 @@ impl Build {
         self
     }
 
+    pub(crate) fn hints(mut self, hints: Arc<dyn store::Hints>) -> Build {
+        self.parts.hints = hints;
+        self
+    }
+
     /// The only process on the store: what others left is its own at once.
     pub(crate) fn sole(mut self) -> Build {
         self.parts.sole = true;

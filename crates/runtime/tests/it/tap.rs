@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{Commit, Error, Outcome, Result, Store, datasets::*, rows::*, views::*};
+use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, rows::*, views::*};
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -137,7 +137,7 @@ impl Store for Tap {
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         pass!(self.join(node, now, lease_ms))
     }
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         pass!(self.renew(node, now, lease_ms))
     }
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {

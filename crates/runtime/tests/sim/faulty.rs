@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
-use store::{Commit, Error, Outcome, Result, Store, datasets::*, rows::*, sqlite::Inline, views::*};
+use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, rows::*, sqlite::Inline, views::*};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -73,7 +73,7 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.join(node, now, lease_ms).await
     }
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         self.read().await?;
         self.inner.renew(node, now, lease_ms).await
     }

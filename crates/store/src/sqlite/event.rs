@@ -9,24 +9,18 @@ use super::{
     list::Query,
     read::{Read, id, optional_time, time, token},
     statement::{Prepared, Statement as S},
-    write::int,
+    write::{self, int},
 };
-use crate::{commit::Conflict, port::Result, rows::*, views::*};
-use machine::{
-    Data, TenantId, Time,
-    command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType},
-    correlation,
+use crate::{
+    commit::Conflict,
+    port::Result,
+    rows::*,
+    told::{KEPT_PER_TYPE_MAX, PATHS_MAX, TOLD_MAX, Told},
+    views::*,
 };
+use machine::{Data, TenantId, Time, correlation};
 use rusqlite::{ErrorCode, Row, ffi, params};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
-
-/// Waits that one event is told to; an event that more want is refused.
-const TOLD_MAX: usize = 10_000;
-/// Events of one type that are kept; beyond it the oldest are kept no longer.
-const KEPT_PER_TYPE_MAX: usize = 1_000;
-/// Different places that waits look for their value in, per event type.
-const PATHS_MAX: usize = 100;
 
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
@@ -111,7 +105,7 @@ pub(super) fn publish(
             let Some(value) = value else { continue };
             for (instance, token) in wanting(to, tenant, event_type, &path, &value)? {
                 let teller =
-                    Teller { tenant, instance, token, event: row.id, at: row.received_at, direct: true };
+                    Told { tenant, instance, token, event: row.id, at: row.received_at, direct: true };
                 note_told(to, &teller)?;
                 told += tell(to, &teller, row.visible_at)?;
             }
@@ -161,7 +155,7 @@ pub(super) fn subscribe(
                 let event = Data::parse(&bytes).unwrap_or_default();
                 correlation::look_up(path, &event).as_ref() == Some(value)
             });
-            let teller = Teller { tenant, instance, token, event, at: now, direct: false };
+            let teller = Told { tenant, instance, token, event, at: now, direct: false };
             if fits && note_told(to, &teller)? {
                 tell(to, &teller, visible_at)?;
             }
@@ -187,66 +181,18 @@ fn named(subscriber: &Subscriber) -> (&'static str, Uuid, u64) {
     }
 }
 
-/// One wait that is told about one event.
-struct Teller<'a> {
-    tenant: &'a str,
-    instance: Uuid,
-    token: u64,
-    event: Uuid,
-    at: Time,
-    /// The wait was there when the event came.
-    direct: bool,
-}
-
 /// Records that the instance was told; `false` if it was before.
-fn note_told(to: &mut Prepared<'_>, teller: &Teller<'_>) -> rusqlite::Result<bool> {
-    let (scope, key) = (format!("event:{}", teller.instance.simple()), teller.event.simple().to_string());
+fn note_told(to: &mut Prepared<'_>, told: &Told<'_>) -> rusqlite::Result<bool> {
+    let (scope, key) = told.note();
     let nothing: &[u8] = &[];
-    let values = params![teller.tenant, scope, key, teller.at.0, nothing, nothing];
+    let values = params![told.tenant, scope, key, told.at.0, nothing, nothing];
     Ok(to.get(S::ClaimKey)?.execute(values)? > 0)
 }
 
-/// Queues the signal; it names the event and does not carry it.
-fn tell(to: &mut Prepared<'_>, teller: &Teller<'_>, visible_at: Time) -> rusqlite::Result<usize> {
-    let digest = Sha256::new()
-        .chain_update(teller.instance.as_bytes())
-        .chain_update(teller.token.to_be_bytes())
-        .chain_update(teller.event.as_bytes())
-        .finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    let signal_id = uuid::Builder::from_custom_bytes(bytes).into_uuid();
-    let payload = Data::map([
-        ("eventId".to_owned(), Data::text(teller.event.to_string())),
-        ("direct".to_owned(), Data::bool(teller.direct)),
-    ]);
-    let envelope = SignalEnvelope {
-        signal_id,
-        workflow_instance_id: teller.instance,
-        runtime_provider: RUNTIME_PROVIDER.to_owned(),
-        signal_type: SignalType::ExternalSignal,
-        expected_version: 0,
-        waiting_token: Some(teller.token.to_string()),
-        occurred_at_utc: teller.at.rfc3339(),
-        due_at_utc: None,
-        payload,
-        tenant_id: Some(teller.tenant.to_owned()),
-        trace_id: None,
-        correlation_id: None,
-    };
-    let envelope = serde_json::to_vec(&envelope).unwrap_or_default();
-    let nobody: Option<&[u8]> = None;
-    to.get(S::Signal)?.execute(params![
-        teller.tenant,
-        signal_id.as_bytes(),
-        teller.instance.as_bytes(),
-        "ExternalSignal",
-        visible_at.0,
-        visible_at.0,
-        0,
-        nobody,
-        envelope,
-    ])
+/// Queues the signal; answers how many rows that made.
+fn tell(to: &mut Prepared<'_>, told: &Told<'_>, visible_at: Time) -> rusqlite::Result<usize> {
+    let row = told.signal(visible_at);
+    write::signal(to, told.tenant, &row)
 }
 
 /// The places in which waits for this type look for their value: one step along the index each.

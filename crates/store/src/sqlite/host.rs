@@ -40,7 +40,7 @@ impl<H: Host> Store for H {
         self.write(move |core| core.join(node, now, lease_ms)).await
     }
 
-    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         self.write(move |core| core.renew(node, now, lease_ms)).await
     }
 

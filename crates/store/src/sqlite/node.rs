@@ -1,7 +1,7 @@
 //! Leases of nodes, and what happens to the rows of a node that is gone.
 
 use super::{core::Core, error::error};
-use crate::port::{Error, Result};
+use crate::port::{Error, Renewed, Result};
 use machine::{Time, time::Span};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -14,6 +14,8 @@ const RENEW: &str =
     "UPDATE wf_host_locks SET until_utc = ?2 WHERE kind = 'node' AND name = ?1 AND fenced = 0";
 const EXPIRED: &str = "UPDATE wf_host_locks SET fenced = 1
     WHERE kind = 'node' AND fenced = 0 AND until_utc < ?2 AND name <> ?1 RETURNING name";
+const ENDED: &str = "SELECT 1 FROM wf_host_locks
+    WHERE kind = 'node' AND fenced = 0 AND until_utc < ?2 AND name <> ?1";
 const LEAVE: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND name = ?1 AND fenced = 0";
 const FORGET: &str = "DELETE FROM wf_host_locks WHERE kind = 'node'";
 const FENCED: &str = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
@@ -40,10 +42,17 @@ impl Core {
         self.transaction(|connection| lease(connection, JOIN, node, until))
     }
 
-    /// Renews the lease; `Fenced` if it was taken over.
-    pub fn renew(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+    /// Renews the lease; `Fenced` if it was taken over. Answers whether another node's has ended.
+    pub fn renew(&mut self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         let until = until(now, lease_ms);
-        self.transaction(|connection| lease(connection, RENEW, node, until))
+        self.transaction(|connection| {
+            lease(connection, RENEW, node, until)?;
+            let another_ended = connection
+                .prepare_cached(ENDED)
+                .and_then(|mut statement| statement.exists(params![node.as_bytes(), now.0]))
+                .map_err(error)?;
+            Ok(Renewed { another_ended, now: None })
+        })
     }
 
     /// Fences every other node whose lease ended before `now` and makes its rows backlog. Returns how many rows.

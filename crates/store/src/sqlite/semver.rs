@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 /// Compares two versions; texts of equal precedence compare as text, so that the order is total.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(x), Some(y)) => x.numbers.cmp(&y.numbers).then_with(|| pre_release(x.pre, y.pre)),
         (Some(_), None) => Ordering::Greater,

@@ -39,7 +39,7 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::History(row) => {
             plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])
         }
-        Write::Signal(row) => signal(to, tenant, row),
+        Write::Signal(row) => signal(to, tenant, row).map(|_| None),
         Write::Timer(row) => timer(to, tenant, row),
         Write::Call(row) => call(to, tenant, row),
         Write::RetryCall { instance, token, visible_at, attempt, last_error } => plain(
@@ -263,7 +263,8 @@ fn update_instance(to: &mut Prepared<'_>, tenant: &str, row: &InstanceChange) ->
     plain(to, S::UpdateInstance, values)
 }
 
-fn signal(to: &mut Prepared<'_>, tenant: &str, row: &SignalRow) -> Result<Option<Conflict>> {
+/// Answers how many rows that made.
+pub(super) fn signal(to: &mut Prepared<'_>, tenant: &str, row: &SignalRow) -> Result<usize> {
     let values = params![
         tenant,
         row.id.as_bytes(),
@@ -275,7 +276,7 @@ fn signal(to: &mut Prepared<'_>, tenant: &str, row: &SignalRow) -> Result<Option
         blob(&row.owner),
         row.envelope,
     ];
-    plain(to, S::Signal, values)
+    to.get(S::Signal)?.execute(values)
 }
 
 fn timer(to: &mut Prepared<'_>, tenant: &str, row: &TimerRow) -> Result<Option<Conflict>> {

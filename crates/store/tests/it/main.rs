@@ -8,4 +8,5 @@
 mod backup;
 mod conformance;
 mod fixture;
+mod postgres;
 mod sqlite;

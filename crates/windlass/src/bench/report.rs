@@ -32,6 +32,17 @@ pub(super) struct Report {
     pub(super) bytes_per_start: f64,
     pub(super) rows_per_step: f64,
     pub(super) bytes_per_step: f64,
+    /// What the database counted per unit; the embedded store counts nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) statements_per_unit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) statements_per_batch: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commits_per_batch: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) database_rows_per_unit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wal_bytes_per_unit: Option<f64>,
     /// Instances in the store before the measurement.
     pub(super) stored: u64,
     pub(super) resident_mib: f64,

@@ -10,9 +10,14 @@ use runtime::{
 };
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
-use store::sqlite::{Sqlite, probe};
+use store::{
+    Store,
+    postgres::{self, Postgres},
+    sqlite::{Sqlite, probe},
+};
 use worker::{Declaration, Outcome};
 
 /// Three steps, each a durable call to a worker that does nothing.
@@ -61,6 +66,8 @@ pub(super) struct Bench {
     pub(super) limits: Limits,
     /// Secret of an API key, for going through HTTP.
     pub(super) key: String,
+    /// The database and its address, if it is one.
+    database: Option<(Arc<Postgres>, String)>,
     node: Node,
     // The folder goes when this does.
     folder: tempfile::TempDir,
@@ -71,6 +78,17 @@ pub(super) struct Bench {
 pub(super) struct Limits {
     pub(super) raw_per_second: f64,
     pub(super) fsync_micros: f64,
+}
+
+/// What the database itself counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) statements: f64,
+    pub(super) rows: f64,
+    pub(super) wal_bytes: f64,
+    written: postgres::Written,
+    pub(super) statements_per_batch: f64,
+    pub(super) commits_per_batch: f64,
 }
 
 /// Counters of the cost model.
@@ -87,10 +105,18 @@ impl Bench {
         std::fs::create_dir_all(&parent).with_context(|| format!("cannot create {}", parent.display()))?;
         let folder = tempfile::Builder::new().prefix("windlass-bench-").tempdir_in(&parent)?;
         let clock = SystemClock;
-        let limits = Limits::measure(folder.path())?;
-        let store = Sqlite::open(folder.path().join("bench.db"))?.shared();
+        let database = open_database(&args.store).await?;
+        let url = database.as_ref().map(|(_, url)| url.as_str());
+        let limits = Limits::measure(folder.path(), url).await?;
+        let store: Arc<dyn Store> = match &database {
+            Some((store, _)) => store.clone(),
+            None => Sqlite::open(folder.path().join("bench.db"))?.shared(),
+        };
         let mut parts = Parts::new(store);
-        parts.sole = true;
+        parts.sole = database.is_none();
+        if let Some((store, _)) = &database {
+            parts.hints = Arc::new(store.hints());
+        }
         parts.workers.push(
             Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
                 .concurrency_max(100_000),
@@ -98,13 +124,16 @@ impl Bench {
         let node = Node::start(parts).await?;
         let handle = node.handle();
         let tenant = TenantId::new("bench")?;
-        handle.create_tenant(&tenant, "bench").await?;
+        match handle.create_tenant(&tenant, "bench").await {
+            Ok(()) | Err(Refusal::Conflict { .. }) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
         let key = handle.create_key(&tenant, "bench", &["admin".to_owned()], None).await?;
         for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
             handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
         }
         let key = format!("wlk_{}_{}", key.id, key.secret);
-        let bench = Bench { handle, tenant, clock, limits, key, node, folder };
+        let bench = Bench { handle, tenant, clock, limits, key, database, node, folder };
         bench.fill(args.stored).await?;
         Ok(bench)
     }
@@ -173,6 +202,20 @@ impl Bench {
         }
     }
 
+    /// What the database has counted so far; nothing for the embedded store.
+    pub(super) async fn counted(&self) -> Result<Option<Counted>> {
+        let Some((store, url)) = &self.database else { return Ok(None) };
+        let counters = postgres::probe::counters(url).await?;
+        Ok(Some(Counted {
+            statements: store.statements() as f64,
+            rows: counters.rows as f64,
+            wal_bytes: counters.wal_bytes as f64,
+            written: store.written(),
+            statements_per_batch: 0.0,
+            commits_per_batch: 0.0,
+        }))
+    }
+
     /// What one start costs up to its first step, and one workflow from start to end.
     pub(super) async fn cost_of_one(&self) -> Result<(Cost, Cost)> {
         let before = self.cost();
@@ -188,8 +231,9 @@ impl Bench {
     }
 
     /// The limits before and after what was measured in between.
-    pub(super) fn limits_around(&self) -> Result<Limits> {
-        let (before, after) = (self.limits, Limits::measure(self.folder.path())?);
+    pub(super) async fn limits_around(&self) -> Result<Limits> {
+        let url = self.database.as_ref().map(|(_, url)| url.as_str());
+        let (before, after) = (self.limits, Limits::measure(self.folder.path(), url).await?);
         Ok(Limits {
             raw_per_second: f64::midpoint(before.raw_per_second, after.raw_per_second),
             fsync_micros: f64::midpoint(before.fsync_micros, after.fsync_micros),
@@ -207,13 +251,45 @@ impl Bench {
 }
 
 impl Limits {
-    fn measure(folder: &Path) -> Result<Limits> {
+    /// Of the database at `url`, or of SQLite in `folder`.
+    async fn measure(folder: &Path, url: Option<&str>) -> Result<Limits> {
         let mut syncs = probe::Syncs::new(folder)?;
         for _ in 0..200 {
             syncs.once(&elapsed)?;
         }
-        let raw_per_second = probe::insert_rate(folder, Duration::from_secs(1), &elapsed)?;
+        let length = Duration::from_secs(1);
+        let raw_per_second = match url {
+            Some(url) => postgres::probe::insert_rate(url, length, &elapsed).await?,
+            None => probe::insert_rate(folder, length, &elapsed)?,
+        };
         Ok(Limits { raw_per_second, fsync_micros: syncs.p50_micros() })
+    }
+}
+
+async fn open_database(store: &str) -> Result<Option<(Arc<Postgres>, String)>> {
+    if store == "sqlite" {
+        return Ok(None);
+    }
+    anyhow::ensure!(
+        store.starts_with("postgres"),
+        "store {store:?} is not known; use sqlite or a postgres:// URL"
+    );
+    postgres::migrate(store, None).await?;
+    Ok(Some((Arc::new(Postgres::open(store).await?), store.to_owned())))
+}
+
+impl Counted {
+    pub(super) fn per_unit(self, before: Counted, units: usize) -> Counted {
+        let units = units.max(1) as f64;
+        let batches = (self.written.batches - before.written.batches).max(1) as f64;
+        Counted {
+            statements_per_batch: (self.written.statements - before.written.statements) as f64 / batches,
+            commits_per_batch: (self.written.commits - before.written.commits) as f64 / batches,
+            written: self.written,
+            statements: (self.statements - before.statements) / units,
+            rows: (self.rows - before.rows) / units,
+            wal_bytes: (self.wal_bytes - before.wal_bytes) / units,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     let (start_cost, unit_cost) = bench.cost_of_one().await?;
+    let before = bench.counted().await?;
     let began = now_ms(&bench.clock);
     let (mut times, concurrency) = match args.http {
         None => (in_process(bench, args).await?, args.concurrency),
@@ -27,13 +28,15 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     };
     let seconds = (now_ms(&bench.clock) - began) / 1000.0;
     times.sort_by(f64::total_cmp);
+    let after = bench.counted().await?;
+    let counted = after.zip(before).map(|(after, before)| after.per_unit(before, times.len()));
     let per_second = times.len() as f64 / seconds;
     let (resident, peak) = resident_mib();
-    let limits = bench.limits_around()?;
+    let limits = bench.limits_around().await?;
     let p50_ms = percentile(&times, 0.5);
     Ok(Report {
         workload: "w1",
-        store: args.store.clone(),
+        store: args.store.split(':').next().unwrap_or_default().to_owned(),
         through: if args.http.is_some() { "http" } else { "in-process" },
         concurrency,
         seconds,
@@ -52,6 +55,11 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         bytes_per_start: start_cost.bytes,
         rows_per_step: (unit_cost.rows - start_cost.rows) / 3.0,
         bytes_per_step: (unit_cost.bytes - start_cost.bytes) / 3.0,
+        statements_per_unit: counted.map(|counted| counted.statements),
+        statements_per_batch: counted.map(|counted| counted.statements_per_batch),
+        commits_per_batch: counted.map(|counted| counted.commits_per_batch),
+        database_rows_per_unit: counted.map(|counted| counted.rows),
+        wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
         stored: args.stored,
         resident_mib: resident,
         resident_peak_mib: peak,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     let (start_cost, unit_cost) = bench.cost_of_one().await?;
+    let counted_before = bench.counted().await?;
     let _shown = Bench::progress("w3: seconds", args.seconds);
     let began = now_ms(&bench.clock);
     let (mut times, mut syncs) = (Vec::new(), bench.syncs()?);
@@ -26,14 +27,16 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     }
     let seconds = (now_ms(&bench.clock) - began) / 1000.0;
     times.sort_by(f64::total_cmp);
+    let after = bench.counted().await?;
+    let counted = after.zip(counted_before).map(|(after, before)| after.per_unit(before, times.len()));
     let p50_ms = percentile(&times, 0.5);
     // One at a time: as many as fit into a second, the syncs between them left out.
     let per_second = times.len() as f64 * 1000.0 / times.iter().sum::<f64>();
-    let limits = Limits { fsync_micros: syncs.p50_micros(), ..bench.limits_around()? };
+    let limits = Limits { fsync_micros: syncs.p50_micros(), ..bench.limits_around().await? };
     let (resident, peak) = resident_mib();
     Ok(Report {
         workload: "w3",
-        store: args.store.clone(),
+        store: args.store.split(':').next().unwrap_or_default().to_owned(),
         through: "in-process",
         concurrency: 1,
         seconds,
@@ -52,6 +55,11 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         bytes_per_start: start_cost.bytes,
         rows_per_step: (unit_cost.rows - start_cost.rows) / 3.0,
         bytes_per_step: (unit_cost.bytes - start_cost.bytes) / 3.0,
+        statements_per_unit: counted.map(|counted| counted.statements),
+        statements_per_batch: counted.map(|counted| counted.statements_per_batch),
+        commits_per_batch: counted.map(|counted| counted.commits_per_batch),
+        database_rows_per_unit: counted.map(|counted| counted.rows),
+        wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
         stored: args.stored,
         resident_mib: resident,
         resident_peak_mib: peak,

@@ -166,6 +166,22 @@ impl Engine {
         timeout(PATIENCE, gone).await.expect("a killed process ends");
     }
 
+    /// As `kill -STOP`: it stands still in the middle of whatever it does.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// As `kill -CONT`.
+    pub(crate) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) async fn ended(&self) -> ExitStatus {
+        let ended = async { self.child.lock().await.wait().await.unwrap() };
+        timeout(PATIENCE, ended).await.expect("it ends by itself")
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).unwrap();
     }

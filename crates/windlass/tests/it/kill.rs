@@ -45,10 +45,29 @@ impl Acknowledged {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_and_nothing_is_done_twice() {
+    kills(None).await;
+}
+
+/// The same where the engine keeps everything in PostgreSQL: what a killed node owned is taken over when its lease ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_in_a_database_either() {
+    let Some(database) = scratch::database() else { return };
+    kills(Some(&database.owner_url)).await;
+}
+
+/// `up` on the data in `home`, or on a database.
+async fn up(home: &Path, store: Option<&str>) -> Engine {
+    match store {
+        None => Engine::up(home).await,
+        Some(url) => Engine::start(home, &["up", "--port", "0", "-o", "json", "--store", url]).await,
+    }
+}
+
+async fn kills(store: Option<&str>) {
     let home = tempfile::tempdir().unwrap();
     let dice = Dice::from_os();
     let between = |low: f64, high: f64| ((low + (high - low) * dice.unit()) * INSTANCES as f64) as usize;
-    let first = Engine::up(home.path()).await;
+    let first = up(home.path(), store).await;
     first.deploy(DOCUMENT).await;
     let (live, engines) = watch::channel(Some(Arc::new(first)));
     let known = Arc::new(Acknowledged::default());
@@ -58,14 +77,14 @@ async fn nothing_is_lost_and_nothing_is_done_twice() {
     for moment in moments {
         let mut count = known.count.subscribe();
         timeout(PATIENCE, count.wait_for(|count| *count >= moment)).await.expect("starts go on").unwrap();
-        restart(&live, home.path()).await;
+        restart(&live, home.path(), store).await;
     }
     timeout(PATIENCE, starting).await.expect("all starts are acknowledged").unwrap();
     let moment = between(0.05, 0.8);
     let engine = live.borrow().clone().unwrap();
     until_ended(&engine, moment).await;
     drop(engine);
-    restart(&live, home.path()).await;
+    restart(&live, home.path(), store).await;
 
     let engine = live.borrow().clone().unwrap();
     let ids = known.ids.lock().unwrap().clone();
@@ -126,10 +145,10 @@ async fn start_all(engines: watch::Receiver<Option<Arc<Engine>>>, known: Arc<Ack
 }
 
 /// Kills the live engine without warning and starts another on the same data.
-async fn restart(live: &watch::Sender<Option<Arc<Engine>>>, home: &Path) {
+async fn restart(live: &watch::Sender<Option<Arc<Engine>>>, home: &Path, store: Option<&str>) {
     let engine = live.send_replace(None).unwrap();
     engine.kill().await;
-    live.send_replace(Some(Arc::new(Engine::up(home).await)));
+    live.send_replace(Some(Arc::new(up(home, store).await)));
 }
 
 /// Waits until at least `count` instances have ended.

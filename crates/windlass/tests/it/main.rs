@@ -15,6 +15,7 @@ mod expressions;
 mod full;
 mod hosts;
 mod kill;
+mod nodes;
 mod reference;
 mod retention;
 mod schedules;

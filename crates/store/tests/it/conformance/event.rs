@@ -146,3 +146,42 @@ pub(crate) async fn schedules_want_events_by_type(opened: &Opened) {
     opened.put(vec![publish(&event(1, "paid", "1"))]).await;
     assert_eq!(told(opened).await, [], "schedules are not told by signals");
 }
+
+pub(crate) async fn events_and_waits_of_one_batch_meet_in_its_order(opened: &Opened) {
+    let batch = [
+        listen(1, 7, wants(Some("a"), None)),
+        publish(&event(1, "a", "{\"order\":\"x\"}")),
+        listen(2, 7, wants(Some("a"), None)),
+        publish(&event(2, "b", "1")),
+        listen(3, 7, wants(Some("b"), None)),
+        listen(4, 7, wants(None, None)),
+        publish(&event(3, "c", "1")),
+        listen(5, 7, wants(Some("a"), Some((".data.order", "\"x\"")))),
+        listen(6, 7, wants(Some("a"), Some((".data.order", "\"y\"")))),
+    ];
+    let outcomes = opened.commit(batch.into_iter().map(|write| commit(vec![write])).collect()).await;
+    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Committed), "{outcomes:?}");
+    let (direct, late) = ("7:true".to_owned(), "7:false".to_owned());
+    let expected = [
+        (1, direct.clone()),
+        (2, late.clone()),
+        (3, late.clone()),
+        (4, late.clone()),
+        (4, late.clone()),
+        (4, direct),
+        (5, late.clone()),
+    ];
+    assert_eq!(told(opened).await, expected);
+    // One instance that waits twice for the same is told once of what came before.
+    opened.put(vec![listen(8, 1, wants(Some("b"), None)), listen(8, 2, wants(Some("b"), None))]).await;
+    assert_eq!(told(opened).await, [(8, "1:false".to_owned())]);
+    // Taken by several of one batch.
+    let taken = (0..3).map(|_| commit(vec![Write::EventTaken { id: id(2) }])).collect();
+    opened.commit(taken).await;
+    assert_eq!(opened.store.event(&acme(), id(2)).await.unwrap().unwrap().taken, 3);
+    // A batch with one that is known already: the others are told of.
+    let batch = [event(1, "a", "{}"), event(9, "a", "{}")].map(|row| commit(vec![publish(&row)]));
+    let outcomes = opened.commit(batch.into()).await;
+    assert_eq!(outcomes, [Outcome::Conflict(Conflict::Duplicate), Outcome::Committed]);
+    assert_eq!(told(opened).await.len(), 3);
+}

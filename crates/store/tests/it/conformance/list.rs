@@ -131,6 +131,26 @@ pub(crate) async fn pages_run_newest_first(opened: &Opened) {
     assert_eq!(opened.store.instances(&acme(), &InstanceFilter::default(), &huge).await.unwrap().len(), 28);
 }
 
+/// What the beginning of an id is looked up by.
+pub(crate) async fn a_page_may_begin_at_an_id_that_is_not_there(opened: &Opened) {
+    for number in [1, 2, 5] {
+        let letter = Write::DeadLetter(Box::new(dead_letter(number)));
+        opened.put(vec![create(number), Write::CreateTask(Box::new(task(number))), letter]).await;
+    }
+    let store = &opened.store;
+    for (after, expected) in
+        [(id(4), vec![id(2), id(1)]), (Uuid::max(), vec![id(5), id(2), id(1)]), (id(1), vec![])]
+    {
+        let page = Page { after: Some(after), limit: 10 };
+        let rows = store.instances(&acme(), &InstanceFilter::default(), &page).await.unwrap();
+        assert_eq!(ids(&rows), expected);
+        let tasks = store.tasks(&acme(), &TaskFilter::default(), &page).await.unwrap();
+        assert_eq!(tasks.into_iter().map(|task| task.id).collect::<Vec<_>>(), expected);
+        let letters = store.dead_letters(&acme(), &DeadLetterFilter::default(), &page).await.unwrap();
+        assert_eq!(letters.into_iter().map(|letter| letter.id).collect::<Vec<_>>(), expected);
+    }
+}
+
 pub(crate) async fn filters_select(opened: &Opened) {
     let rows = [
         instance(1),

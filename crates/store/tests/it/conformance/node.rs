@@ -60,7 +60,10 @@ pub(crate) async fn take_over_frees_rows(opened: &Opened) {
     assert_eq!(claim_all(opened, node(2)).await, Ok(3));
     // One's own lease is never one's prey, however late.
     assert_eq!(opened.store.take_over(node(2), Time(LATE.0 * 10)).await, Ok(0));
-    assert_eq!(opened.store.renew(node(2), LATE, LEASE_MS).await, Ok(()));
+    assert_eq!(
+        opened.store.renew(node(2), LATE, LEASE_MS).await.map(|renewed| renewed.another_ended),
+        Ok(false)
+    );
 }
 
 pub(crate) async fn a_deployment_key_is_made_once(opened: &Opened) {
@@ -81,7 +84,23 @@ pub(crate) async fn leaving_frees_rows(opened: &Opened) {
 pub(crate) async fn renewing_holds_off_take_over(opened: &Opened) {
     opened.store.join(node(2), LATE, LEASE_MS).await.unwrap();
     opened.put(work(Some(node(1)))).await;
-    assert_eq!(opened.store.renew(node(1), Time(1_000), LEASE_MS).await, Ok(()));
+    assert_eq!(
+        opened.store.renew(node(2), Time(LATE.0 - 1), LEASE_MS).await.map(|renewed| renewed.another_ended),
+        Ok(false)
+    );
+    assert_eq!(
+        opened.store.renew(node(2), LATE, LEASE_MS).await.map(|renewed| renewed.another_ended),
+        Ok(true),
+        "node 1 might be taken over"
+    );
+    assert_eq!(
+        opened.store.renew(node(1), Time(1_000), LEASE_MS).await.map(|renewed| renewed.another_ended),
+        Ok(false)
+    );
+    assert_eq!(
+        opened.store.renew(node(2), LATE, LEASE_MS).await.map(|renewed| renewed.another_ended),
+        Ok(false)
+    );
     assert_eq!(opened.store.take_over(node(2), LATE).await, Ok(0));
     opened.put(vec![create(1)]).await;
     assert_eq!(opened.store.take_over(node(2), Time(LATE.0 + 1_000)).await, Ok(3));

@@ -1,0 +1,253 @@
+//! Starts and stops a server in a temporary folder, as an unprivileged user, on a port of its own.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    io::Read as _,
+    net::{TcpListener, TcpStream},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// The role that makes tables, and the one that a node connects as.
+pub(crate) const OWNER: &str = "windlass_owner";
+pub(crate) const APPLICATION: &str = "windlass_app";
+/// Users that a server may be started as by root, which it refuses to be.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+/// How often the start of a server is looked at, and how long.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOKS_MAX: u32 = 1_500;
+
+/// Waits for the borrower's end, however it comes: its end of the pipe closes. Then the server is told to stop by its
+/// process id, and its folder goes.
+pub(crate) const WATCH: &str =
+    "read -r never; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
+
+/// What a server does at a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// PostgreSQL's own default: every commit is synced.
+    Default,
+    /// Nothing is synced: for tests of behaviour.
+    None,
+}
+
+/// A server that may be asked for databases.
+pub struct Server {
+    host: String,
+    port: u16,
+    user: String,
+    programs: PathBuf,
+    /// `None` if somebody else stops it.
+    watch: Option<(ChildStdin, Child)>,
+}
+
+/// A fresh database; it goes when this value does.
+pub struct Database {
+    /// As the role that makes tables.
+    pub owner_url: String,
+    /// As the role that a node connects as.
+    pub url: String,
+    /// As a role that may do everything.
+    pub admin_url: String,
+    /// The name of the role in `url`.
+    pub application: &'static str,
+    psql: PathBuf,
+    drop: Command,
+}
+
+impl Database {
+    /// What the database itself says to this, as a role that may do everything.
+    pub fn ask(&self, sql: &str) -> Result<String> {
+        let output = Command::new(&self.psql).args(["-XAtqw", "-c", sql, &self.admin_url]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// The folder of PostgreSQL's programs, the newest first; `None` if it is not installed.
+pub fn programs() -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .collect();
+    folders.sort_by_key(|folder| {
+        let version = folder.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        std::cmp::Reverse(version.and_then(|name| name.parse::<u32>().ok()))
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&path));
+    folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+}
+
+impl Server {
+    /// A new server in a temporary folder, stopped when this value goes or the process ends.
+    pub fn start(durability: Durability) -> Result<Server> {
+        let programs = programs().context("PostgreSQL is not installed")?;
+        let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
+        let user = unprivileged(folder.path())?;
+        let command = |name: &str| {
+            let mut command = Command::new(programs.join(name));
+            if let Some((uid, gid)) = user {
+                command.uid(uid).gid(gid);
+            }
+            command.process_group(0).current_dir(folder.path()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+            command
+        };
+        let data = folder.path().join("data");
+        let mut initdb = command("initdb");
+        initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"]).arg(&data);
+        quietly(initdb)?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let log = std::fs::File::create(folder.path().join("log"))?;
+        let mut postgres = command("postgres");
+        postgres.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(folder.path());
+        postgres.args(["-h", "127.0.0.1", "-c", "max_connections=400"]);
+        if durability == Durability::None {
+            postgres.args(["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+        }
+        let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
+        let mut watch = Command::new("sh")
+            .args(["-c", WATCH, "sh", &server.id().to_string()])
+            .arg(folder.path())
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = watch.stdin.take().context("the pipe was asked for")?;
+        // From here on the folder is the watcher's to remove.
+        let folder = folder.keep();
+        let started = answers(port, &mut server, &folder);
+        // Reaps the server whenever it ends, so that the watcher sees it gone.
+        std::thread::spawn(move || server.wait());
+        let server = Server {
+            host: "127.0.0.1".to_owned(),
+            port,
+            user: "postgres".to_owned(),
+            programs,
+            watch: Some((pipe, watch)),
+        };
+        started?;
+        server.make_roles()?;
+        Ok(server)
+    }
+
+    /// A server that somebody else started.
+    pub fn at(url: &str) -> Result<Server> {
+        let rest = url.strip_prefix("postgres://").context("no postgres:// URL")?;
+        let (user, place) = rest.split_once('@').context("no user in the URL")?;
+        let (host, port) = place.trim_end_matches('/').split_once(':').context("no port in the URL")?;
+        let programs = programs().context("PostgreSQL's programs are not installed")?;
+        let (host, user) = (host.to_owned(), user.to_owned());
+        let server = Server { host, port: port.parse()?, user, programs, watch: None };
+        Ok(server)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What [`crate::VARIABLE`] holds for this server.
+    pub fn url(&self) -> String {
+        format!("postgres://{}@{}:{}", self.user, self.host, self.port)
+    }
+
+    /// A fresh, empty database.
+    pub fn database(&self) -> Result<Database> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut create = self.client("createdb");
+        create.args(["-O", OWNER, &name]);
+        quietly(create)?;
+        let mut drop = self.client("dropdb");
+        drop.args(["--if-exists", "--force", &name]);
+        let url = |role: &str| format!("postgres://{role}@{}:{}/{name}", self.host, self.port);
+        let (owner_url, url, admin_url) = (url(OWNER), url(APPLICATION), url(&self.user));
+        let psql = self.programs.join("psql");
+        Ok(Database { owner_url, url, admin_url, application: APPLICATION, psql, drop })
+    }
+
+    fn make_roles(&self) -> Result<()> {
+        for role in [OWNER, APPLICATION] {
+            let mut create = self.client("createuser");
+            create.args(["--no-superuser", "--no-createdb", role]);
+            quietly(create)?;
+        }
+        Ok(())
+    }
+
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(["-w", "-h", &self.host, "-p", &self.port.to_string(), "-U", &self.user]);
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((pipe, mut watch)) = self.watch.take() {
+            drop(pipe);
+            let _ = watch.wait();
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = self.drop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// Root gives the folder to a user that PostgreSQL agrees to be started as, and answers its ids.
+pub(crate) fn unprivileged(folder: &Path) -> Result<Option<(u32, u32)>> {
+    if std::fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(None);
+    }
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let of = |name: &str| -> Option<(u32, u32)> {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    let Some((uid, gid)) = USERS.iter().find_map(|name| of(name)) else {
+        bail!("PostgreSQL does not start as root, and there is no user {}", USERS.join(" or "));
+    };
+    chown(folder, Some(uid), Some(gid))?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+    Ok(Some((uid, gid)))
+}
+
+/// Runs to the end; what it said is the error if it fails.
+fn quietly(mut command: Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{:?} failed: {}", command.get_program(), said.trim());
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "another process needs real time to start")]
+fn answers(port: u16, server: &mut Child, folder: &Path) -> Result<()> {
+    for _ in 0..LOOKS_MAX {
+        // The postmaster's file says "ready" once recovery is done.
+        let state = std::fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
+        if state.contains("ready") && TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        if let Some(status) = server.try_wait()? {
+            let mut said = String::new();
+            std::fs::File::open(folder.join("log"))?.read_to_string(&mut said)?;
+            bail!("PostgreSQL ended with {status}: {said}");
+        }
+        std::thread::sleep(LOOK);
+    }
+    bail!("PostgreSQL does not answer on port {port}")
+}

@@ -1,0 +1,35 @@
+//! The PostgreSQL adapter: one database, any number of nodes.
+//!
+//! The way in: [`Postgres`] is the store a node runs on; [`migrate`] makes its tables, as their owner. `apply` makes a
+//! batch of commits one transaction of a handful of statements; `plan` says which commits may share a statement;
+//! `bind` turns a write into a row of a statement's arrays; `tell` lets events and waits of a batch meet; `solo` does the
+//! rare writes one by one.
+//! No state is kept in a connection beyond a transaction, so that a transaction pooler may stand in between.
+
+mod apply;
+mod bind;
+mod channel;
+mod claim;
+mod dataset;
+mod error;
+mod event;
+mod list;
+mod migrate;
+mod node;
+mod plan;
+mod pool;
+pub mod probe;
+mod purge;
+mod read;
+mod schedule;
+mod session;
+mod solo;
+mod statement;
+mod store;
+mod tell;
+mod value;
+
+pub use channel::Channel;
+pub use migrate::{migrate, schema};
+pub use pool::Options;
+pub use store::{Postgres, Written};

@@ -1,0 +1,138 @@
+//! Makes and changes the tables, as their owner, one program at a time; checks them for whoever connects.
+
+use super::{
+    error::error,
+    pool::{self, Options},
+    session::Session,
+    value::{bytes, int, text},
+};
+use crate::port::{Error, Result};
+use sha2::{Digest, Sha256};
+
+/// A change of the schema.
+struct Migration {
+    name: &'static str,
+    sql: &'static str,
+    /// The lowest schema that a program must know to work with this one: programs of two versions may be connected at
+    /// the same time while a change only adds.
+    oldest: i64,
+}
+
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "core", sql: include_str!("../../migrations/postgres/V1__core.sql"), oldest: 1 },
+    Migration {
+        name: "retention",
+        sql: include_str!("../../migrations/postgres/V2__retention.sql"),
+        oldest: 1,
+    },
+];
+
+/// Held while migrations are made: "windlass" in ASCII.
+const LOCK: i64 = 0x7769_6e64_6c61_7373;
+
+const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version  bigint PRIMARY KEY,
+    name     text   NOT NULL,
+    sha256   bytea  NOT NULL,
+    oldest   bigint NOT NULL
+)";
+const RECORDED: &str = "SELECT version, sha256, oldest FROM schema_migrations ORDER BY version";
+const NOTE: &str = "INSERT INTO schema_migrations (version, name, sha256, oldest) VALUES ($1, $2, $3, $4)";
+const MADE: &str = "SELECT to_regclass('schema_migrations') IS NOT NULL";
+
+/// What a dump of the schema shows, as text: no tool's version is in it.
+const COLUMNS: &str = "SELECT table_name || '.' || column_name || ' ' || data_type
+        || coalesce(' collate ' || collation_name, '') || CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
+    FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position";
+const INDEXES: &str =
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname";
+const CHECKS: &str = "SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE connamespace = current_schema()::regnamespace AND contype = 'c' ORDER BY conrelid::regclass::text, conname";
+const POLICIES: &str = "SELECT tablename || ' policy ' || policyname || CASE WHEN relforcerowsecurity THEN ' forced ' ELSE ' ' END || qual
+    FROM pg_policies JOIN pg_class ON relname = tablename WHERE schemaname = current_schema() ORDER BY tablename";
+const STORAGE: &str = "SELECT relname || ' with ' || array_to_string(reloptions, ', ') FROM pg_class
+    WHERE relnamespace = current_schema()::regnamespace AND reloptions IS NOT NULL ORDER BY relname";
+
+/// Runs what is missing, as the role in `url`, which owns the tables then, and lets the role `application` work with
+/// them. Answers the names of the migrations that were missing.
+pub async fn migrate(url: &str, application: Option<&str>) -> Result<Vec<&'static str>> {
+    let mut options = Options::default();
+    let config = pool::config(url, &mut options)?;
+    let session = pool::connect(&config, options.pooled).await?;
+    // The transaction holds the lock: a pooler may stand in between.
+    session.command(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await.map_err(error)?;
+    session.command(RECORD).await.map_err(error)?;
+    let known = recorded(&session).await?;
+    let mut made = Vec::new();
+    for (at, migration) in MIGRATIONS.iter().enumerate().skip(known) {
+        session.command(migration.sql).await.map_err(error)?;
+        let hash = Sha256::digest(migration.sql);
+        let values = [int(at as i64 + 1), text(migration.name), bytes(&hash), int(migration.oldest)];
+        session.query(NOTE, &values).await.map_err(error)?;
+        made.push(migration.name);
+    }
+    if let Some(role) = application {
+        let role = format!("\"{}\"", role.replace('"', "\"\""));
+        let grants = format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
+             REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM {role};
+             GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"
+        );
+        session.command(&grants).await.map_err(error)?;
+    }
+    session.command("COMMIT").await.map_err(error)?;
+    Ok(made)
+}
+
+/// Refuses a database that this program cannot work with.
+pub(super) async fn check(session: &Session) -> Result<()> {
+    let made = session.query(MADE, &[]).await.map_err(error)?;
+    let made = made.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
+    let known = if made { recorded(session).await? } else { 0 };
+    if known < MIGRATIONS.len() {
+        return Err(Error::Corrupt(format!(
+            "the database has schema {known}, this program needs {}: run `windlass migrate`",
+            MIGRATIONS.len()
+        )));
+    }
+    Ok(())
+}
+
+/// How many of this program's migrations the database has. Refuses one whose migrations were others, or that has moved
+/// too far for this program.
+async fn recorded(session: &Session) -> Result<usize> {
+    let rows = session.query(RECORDED, &[]).await.map_err(error)?;
+    for row in &rows {
+        let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+        let (version, hash, oldest): (i64, Vec<u8>, i64) = read().map_err(error)?;
+        if oldest > MIGRATIONS.len() as i64 {
+            return Err(Error::Corrupt(format!(
+                "the database has schema {version}, this program knows up to {}: use the newer program",
+                MIGRATIONS.len()
+            )));
+        }
+        let mine = usize::try_from(version - 1).ok().and_then(|at| MIGRATIONS.get(at));
+        if mine.is_some_and(|mine| hash != Sha256::digest(mine.sql).as_slice()) {
+            return Err(Error::Corrupt(format!(
+                "migration {version} is not the one that this database was made with"
+            )));
+        }
+    }
+    Ok(rows.len().min(MIGRATIONS.len()))
+}
+
+/// The schema as text, for comparing.
+pub async fn schema(url: &str) -> Result<String> {
+    let mut options = Options::default();
+    let config = pool::config(url, &mut options)?;
+    let session = pool::connect(&config, options.pooled).await?;
+    let mut text = String::new();
+    for sql in [COLUMNS, INDEXES, CHECKS, POLICIES, STORAGE] {
+        for row in session.query(sql, &[]).await.map_err(error)? {
+            text += &row.try_get::<_, String>(0).map_err(error)?;
+            text += "\n";
+        }
+        text += "\n";
+    }
+    Ok(text)
+}

@@ -1,0 +1,58 @@
+//! What the database counts and can do: the figures a benchmark is measured against.
+
+use super::{
+    error::error,
+    pool::{self, Options},
+};
+use crate::port::Result;
+use std::time::Duration;
+
+const CREATE: &str =
+    "CREATE TABLE IF NOT EXISTS bench_probe (tenant text NOT NULL, id uuid NOT NULL, payload bytea NOT NULL,
+    PRIMARY KEY (tenant, id)); TRUNCATE bench_probe";
+/// The average row of a workflow of three steps: 3,119 payload bytes in 16 rows.
+const INSERT: &str =
+    "INSERT INTO bench_probe SELECT 'probe', gen_random_uuid(), convert_to(repeat('7', 195), 'UTF8')
+    FROM generate_series(1, 1000)";
+const COUNTERS: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
+    (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),
+    (SELECT (tup_inserted + tup_updated + tup_deleted)::bigint FROM pg_stat_database WHERE datname = current_database())";
+
+/// What the server has counted since it started, over all databases for the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    pub wal_bytes: i64,
+    pub transactions: i64,
+    pub rows: i64,
+}
+
+pub async fn counters(url: &str) -> Result<Counters> {
+    let mut options = Options::default();
+    let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+    let rows = session.query(COUNTERS, &[]).await.map_err(error)?;
+    let Some(row) = rows.first() else { return Ok(Counters::default()) };
+    let read = || -> std::result::Result<Counters, tokio_postgres::Error> {
+        Ok(Counters { wal_bytes: row.try_get(0)?, transactions: row.try_get(1)?, rows: row.try_get(2)? })
+    };
+    read().map_err(error)
+}
+
+/// Rows per second of plain inserts of 1,000 rows each, one transaction each. Needs a role that may make tables.
+pub async fn insert_rate(
+    url: &str,
+    length: Duration,
+    elapsed: &(dyn Fn() -> Duration + Sync),
+) -> Result<f64> {
+    let mut options = Options::default();
+    let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+    session.command(CREATE).await.map_err(error)?;
+    let began = elapsed();
+    let mut rows = 0;
+    while elapsed() - began < length {
+        session.command(INSERT).await.map_err(error)?;
+        rows += 1_000;
+    }
+    let rate = f64::from(rows) / (elapsed() - began).as_secs_f64();
+    session.command("DROP TABLE bench_probe").await.map_err(error)?;
+    Ok(rate)
+}

@@ -1,0 +1,166 @@
+//! Retention: deletes instances that ended, with all their rows, and keys of starts that are old enough.
+//!
+//! One call is one short transaction over a page of ended instances. What instances have much of goes first, a bounded
+//! number of rows; only when all of it has gone do the instances go, so that a call which stops in between is gone on
+//! from by the next one.
+
+use super::{
+    error::error,
+    read::time as time_at,
+    session::{Scope, Session},
+    store::{Postgres, begin},
+    value::{Column, Text, Value, get, id, int, time},
+};
+use crate::{port::Result, views::*};
+use machine::Time;
+use tokio_postgres::{Error as PgError, Row};
+use uuid::Uuid;
+
+/// Rows that one call deletes before it stops.
+const ROWS_MAX: usize = 5_000;
+
+/// A page of ended instances along the index, and whether each may go. Those that a turn is working on are left out.
+const ENDED: &str = "SELECT i.ended_at, i.id, i.tenant,
+    i.ended_at < CASE WHEN i.status = 'faulted' THEN $2 ELSE $1 END
+    AND i.status IN ('completed', 'cancelled', 'faulted')
+    AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.tenant = i.tenant AND c.instance = i.id)
+    AND NOT EXISTS (SELECT 1 FROM wf_schedule_q t WHERE t.tenant = i.tenant AND t.instance = i.id)
+    AND NOT EXISTS (SELECT 1 FROM wf_dlq d WHERE d.tenant = i.tenant AND d.instance = i.id)
+    AND NOT EXISTS (SELECT 1 FROM wf_instances k WHERE k.tenant = i.tenant AND k.parent = i.id
+        AND k.status IN ('pending', 'running', 'waiting', 'paused', 'cancelling'))
+    AND NOT EXISTS (SELECT 1 FROM wf_instances p WHERE p.tenant = i.tenant AND p.id = i.parent
+        AND p.status NOT IN ('completed', 'cancelled'))
+    FROM wf_instances i
+    WHERE i.ended_at IS NOT NULL AND i.ended_at < greatest($1, $2) AND (i.ended_at, i.id) > ($3, $4)
+    ORDER BY i.ended_at, i.id LIMIT $5 FOR UPDATE OF i SKIP LOCKED";
+/// A turn that is about to commit has locked the snapshot, or comes too late.
+const HOLD: &str = "SELECT 1 FROM unnest($1, $2) AS r(tenant, id)
+    JOIN wf_runtime_states s ON s.tenant = r.tenant AND s.runtime_instance_id = r.id FOR UPDATE OF s";
+const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
+        WHERE scope = 'start' AND created_at < $1 ORDER BY created_at LIMIT $2)
+    DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
+
+/// What instances may have much of: at most $3 rows at a time.
+const BULK: [&str; 3] = [
+    "WITH gone AS MATERIALIZED (SELECT m.tenant, m.dataset, m.first, m.round FROM unnest($1, $2) AS r(tenant, id)
+        JOIN datasets d ON d.tenant = r.tenant AND d.owner = r.id
+        JOIN dataset_items m ON m.tenant = d.tenant AND m.dataset = d.id LIMIT $3)
+    DELETE FROM dataset_items x USING gone g WHERE x.tenant = g.tenant AND x.dataset = g.dataset
+        AND x.first = g.first AND x.round = g.round RETURNING 1",
+    "WITH gone AS MATERIALIZED (SELECT h.tenant, h.instance, h.version FROM unnest($1, $2) AS r(tenant, id)
+        JOIN wf_history h ON h.tenant = r.tenant AND h.instance = r.id LIMIT $3)
+    DELETE FROM wf_history x USING gone g WHERE x.tenant = g.tenant AND x.instance = g.instance
+        AND x.version = g.version RETURNING 1",
+    "WITH gone AS MATERIALIZED (SELECT i.tenant, i.scope, i.key FROM unnest($1, $2) AS r(tenant, id)
+        CROSS JOIN LATERAL unnest(ARRAY['signal:', 'event:']) AS kind
+        JOIN inbox i ON i.tenant = r.tenant AND i.scope = kind || replace(r.id::text, '-', '') LIMIT $3)
+    DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1",
+];
+const TASKS: &str = "WITH gone AS MATERIALIZED (SELECT t.tenant, t.id FROM unnest($1, $2) AS r(tenant, id)
+        JOIN wf_tasks t ON t.tenant = r.tenant AND t.instance = r.id LIMIT $3)
+    DELETE FROM wf_tasks x USING gone g WHERE x.tenant = g.tenant AND x.id = g.id RETURNING x.tenant, x.id";
+const TASK_EVENTS: &str = "DELETE FROM wf_task_events x USING unnest($1, $2) AS r(tenant, task)
+    WHERE x.tenant = r.tenant AND x.task = r.task";
+/// The rest, the instances at last.
+const REST: [&str; 4] = [
+    "DELETE FROM datasets x USING unnest($1, $2) AS r(tenant, id) WHERE x.tenant = r.tenant AND x.owner = r.id",
+    "DELETE FROM subscriptions x USING unnest($1, $2) AS r(tenant, id)
+    WHERE x.tenant = r.tenant AND x.kind = 'listen' AND x.owner = r.id",
+    "DELETE FROM wf_runtime_states x USING unnest($1, $2) AS r(tenant, id)
+    WHERE x.tenant = r.tenant AND x.runtime_instance_id = r.id",
+    "DELETE FROM wf_instances x USING unnest($1, $2) AS r(tenant, id) WHERE x.tenant = r.tenant AND x.id = r.id",
+];
+
+/// Names rows of several tenants.
+#[derive(Default)]
+struct Named {
+    tenants: Vec<String>,
+    ids: Vec<Uuid>,
+}
+
+impl Postgres {
+    /// Deletes a page of what [`Purge`] allows.
+    pub(super) async fn purge_page(&self, purge: &Purge) -> Result<Purged> {
+        let session = self.writers.take().await?;
+        let begin = begin(Scope::All, &format!(", {}", super::apply::SETTINGS));
+        session.command(&begin).await.map_err(error)?;
+        let purged = page(&session, purge).await.map_err(error)?;
+        session.command("COMMIT").await.map_err(error)?;
+        session.done();
+        Ok(purged)
+    }
+}
+
+async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, PgError> {
+    let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
+    let limit = limit.clamp(1, PURGE_MAX);
+    let keys = session.query(KEYS, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
+    let from = after.unwrap_or((Time(i64::MIN), Uuid::nil()));
+    let values = [time(ended_before), time(faulted_before), time(from.0), id(from.1), int(limit as i64)];
+    let rows = session.query(ENDED, &values).await?;
+    let last = rows.last().map(|row| Ok::<_, PgError>((time_at(row, 0)?, get(row, 1)?))).transpose()?;
+    let mut named = Named::default();
+    for row in &rows {
+        if get(row, 3)? {
+            named.push(row, 2, 1)?;
+        }
+    }
+    let instances = named.ids.len() as u64;
+    if !forget(session, &named).await? {
+        return Ok(Purged { instances: 0, keys, next: Some(from) });
+    }
+    Ok(Purged { instances, keys, next: last.filter(|_| rows.len() == limit) })
+}
+
+/// Deletes all that the instances have. `false` if there is more than may be deleted at once; they are then still there.
+async fn forget(session: &Session, named: &Named) -> std::result::Result<bool, PgError> {
+    if named.ids.is_empty() {
+        return Ok(true);
+    }
+    named.ask(session, HOLD, None).await?;
+    let mut left = ROWS_MAX;
+    for sql in BULK {
+        left -= named.ask(session, sql, Some(left)).await?.len();
+        if left == 0 {
+            return Ok(false);
+        }
+    }
+    let mut tasks = Named::default();
+    for row in named.ask(session, TASKS, Some(left)).await? {
+        tasks.push(&row, 0, 1)?;
+    }
+    if !tasks.ids.is_empty() {
+        tasks.ask(session, TASK_EVENTS, None).await?;
+    }
+    if tasks.ids.len() == left {
+        return Ok(false);
+    }
+    for sql in REST {
+        named.ask(session, sql, None).await?;
+    }
+    Ok(true)
+}
+
+impl Named {
+    fn push(&mut self, row: &Row, tenant_at: usize, id_at: usize) -> std::result::Result<(), PgError> {
+        self.tenants.push(get(row, tenant_at)?);
+        self.ids.push(get(row, id_at)?);
+        Ok(())
+    }
+
+    /// One statement over the rows named, with the most rows it may meet.
+    async fn ask(
+        &self,
+        session: &Session,
+        sql: &str,
+        limit: Option<usize>,
+    ) -> std::result::Result<Vec<Row>, PgError> {
+        let tenants = Column::Text(self.tenants.iter().map(|tenant| Some(Text(tenant))).collect());
+        let ids = Column::Id(self.ids.iter().map(|id| Some(*id)).collect());
+        let limit = limit.map(|limit| int(limit as i64));
+        let mut params = vec![tenants.param(), ids.param()];
+        params.extend(limit.iter().map(Value::param));
+        session.prepare(sql, &params).await?;
+        session.ask(sql, params).await
+    }
+}

@@ -1,0 +1,543 @@
+//! The port over a pool of connections: which scope, which statement, which rows.
+
+use super::{
+    apply,
+    channel::Channel,
+    claim, event as events_table, list, migrate, node,
+    pool::{self, Options, Pool},
+    read, schedule,
+    session::Scope,
+    value::{Value, get, id, int, maybe_text, text, time},
+};
+use crate::{commit::*, datasets::*, port::*, rows::*, by_preference, sqlite::compare_versions, views::*};
+use async_trait::async_trait;
+use machine::{TenantId, Time, time::Span};
+use std::{
+    cmp::Reverse,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio_postgres::{Config, Error as PgError, Row};
+use uuid::Uuid;
+
+/// A read takes this long at most.
+const READ_MS_MAX: u64 = 30_000;
+/// A renewal of the lease takes this long at most: the next one may still come in time.
+const RENEWAL_MAX: Duration = Duration::from_secs(4);
+
+/// The PostgreSQL store.
+pub struct Postgres {
+    pub(super) writers: Pool,
+    readers: Pool,
+    /// Renewals of the lease wait for nothing else.
+    lease: Pool,
+    database_clock: bool,
+    sent: Arc<AtomicU64>,
+    batches: Batches,
+    /// How the channel of hints connects, and whether it can listen there.
+    listen: (Config, bool),
+}
+
+/// What was written in batches since the store was opened.
+#[derive(Default)]
+struct Batches {
+    batches: AtomicU64,
+    commits: AtomicU64,
+    /// Over connections that write, those around transactions among them.
+    statements: Arc<AtomicU64>,
+}
+
+/// The same, read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    pub batches: u64,
+    pub commits: u64,
+    pub statements: u64,
+}
+
+/// Opens a transaction that sees `scope`; `more` is further statements, each after a semicolon.
+pub(super) fn begin(scope: Scope<'_>, more: &str) -> String {
+    let list = scope.list();
+    format!(
+        "BEGIN; SELECT set_config('windlass.tenants', '{list}', true), \
+         set_config('statement_timeout', '{READ_MS_MAX}', true), \
+         set_config('idle_in_transaction_session_timeout', '{READ_MS_MAX}', true){more}"
+    )
+}
+
+impl Postgres {
+    /// Connects to a database that [`migrate::migrate`] has prepared.
+    pub async fn open(url: &str) -> Result<Postgres> {
+        Postgres::open_with(url, Options::default()).await
+    }
+
+    pub async fn open_with(url: &str, mut options: Options) -> Result<Postgres> {
+        let config = pool::config(url, &mut options)?;
+        let sent = Arc::<AtomicU64>::default();
+        let batches = Batches::default();
+        let pool = |connections_max, sent: &Arc<AtomicU64>| {
+            Pool::new(config.clone(), options.pooled, connections_max, sent.clone())
+        };
+        let listen = match &options.listen_url {
+            Some(url) => (pool::config(url, &mut Options::default())?, true),
+            None => (config.clone(), !options.pooled),
+        };
+        let store = Postgres {
+            writers: pool(options.writers_max, &batches.statements),
+            readers: pool(options.readers_max, &sent),
+            lease: pool(1, &sent),
+            batches,
+            database_clock: options.database_clock,
+            sent: sent.clone(),
+            listen,
+        };
+        let session = store.readers.take().await?;
+        migrate::check(&session).await?;
+        session.done();
+        Ok(store)
+    }
+
+    /// A channel on which nodes wake each other.
+    pub fn hints(&self) -> Channel {
+        let (config, listens) = self.listen.clone();
+        Channel::open(config, listens, self.sent.clone())
+    }
+
+    /// What time it is where the database is.
+    pub async fn time(&self) -> Result<Time> {
+        let session = self.lease.take().await?;
+        let time = node::time(&session).await?;
+        session.done();
+        Ok(time)
+    }
+
+    /// Statements sent since the store was opened, those around transactions among them.
+    pub fn statements(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed) + self.written().statements
+    }
+
+    /// Batches written since the store was opened, and statements sent over the connections that write.
+    pub fn written(&self) -> Written {
+        Written {
+            batches: self.batches.batches.load(Ordering::Relaxed),
+            commits: self.batches.commits.load(Ordering::Relaxed),
+            statements: self.batches.statements.load(Ordering::Relaxed),
+        }
+    }
+
+    /// One statement in a transaction of its own.
+    pub(super) async fn rows(&self, scope: Scope<'_>, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        let session = self.readers.take().await?;
+        let rows = session.transact(&begin(scope, ""), sql, values).await?;
+        session.done();
+        Ok(rows)
+    }
+
+    pub(super) async fn many<T>(
+        &self,
+        scope: Scope<'_>,
+        sql: &str,
+        values: &[Value<'_>],
+        map: impl Fn(&Row) -> std::result::Result<T, PgError>,
+    ) -> Result<Vec<T>> {
+        let rows = self.rows(scope, sql, values).await?;
+        rows.iter().map(|row| map(row).map_err(super::error::error)).collect()
+    }
+
+    pub(super) async fn one<T>(
+        &self,
+        scope: Scope<'_>,
+        sql: &str,
+        values: &[Value<'_>],
+        map: impl Fn(&Row) -> std::result::Result<T, PgError>,
+    ) -> Result<Option<T>> {
+        Ok(self.many(scope, sql, values, map).await?.into_iter().next())
+    }
+
+    /// The time that leases count by: the caller's, or none where the database's is to be used.
+    fn now(&self, now: Time) -> Value<'static> {
+        if self.database_clock { Value::Int(None) } else { time(now) }
+    }
+
+    /// The version that stands for the name.
+    async fn newest(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Option<String>> {
+        let values = [text(tenant.as_str()), text(namespace), text(name)];
+        let versions: Vec<String> = self.many(of(tenant), read::VERSIONS, &values, |row| get(row, 0)).await?;
+        Ok(versions.into_iter().max_by(|a, b| by_preference(a, b)))
+    }
+}
+
+pub(super) fn of(tenant: &TenantId) -> Scope<'_> {
+    Scope::Tenants(tenant.as_str())
+}
+
+fn micros(lease_ms: i64) -> i64 {
+    lease_ms.saturating_mul(1_000)
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
+        let session = self.writers.take().await?;
+        self.batches.batches.fetch_add(1, Ordering::Relaxed);
+        self.batches.commits.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        match apply::apply(&session, node, &batch).await {
+            Err(Error::Fenced) => {
+                session.done();
+                Err(Error::Fenced)
+            }
+            Err(err) => Err(err),
+            Ok(outcomes) => {
+                session.done();
+                Ok(outcomes)
+            }
+        }
+    }
+
+    async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
+        let session = self.writers.take().await?;
+        let key = node::deployment_key(&session, name, &fresh).await?;
+        session.done();
+        Ok(key)
+    }
+
+    async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
+        let session = self.lease.take().await?;
+        node::join(&session, node, self.now(now), micros(lease_ms)).await?;
+        session.done();
+        Ok(())
+    }
+
+    async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
+        // The server's own limit is set in a transaction, and there is none here.
+        let renewed = async {
+            let session = self.lease.take().await?;
+            let renewed = node::renew(&session, node, self.now(now), micros(lease_ms)).await;
+            if matches!(renewed, Ok(_) | Err(Error::Fenced)) {
+                session.done();
+            }
+            renewed
+        };
+        let late = || Error::Unavailable("the database did not answer the renewal of the lease".to_owned());
+        tokio::time::timeout(RENEWAL_MAX, renewed).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {
+        let session = self.writers.take().await?;
+        let rows = node::take_over(&session, node, self.now(now)).await?;
+        session.done();
+        Ok(rows)
+    }
+
+    async fn leave(&self, node: Uuid) -> Result<()> {
+        let session = self.writers.take().await?;
+        node::leave(&session, node).await?;
+        session.done();
+        Ok(())
+    }
+
+    async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
+        let mut rows = self.claim(node, claim::SIGNALS, now, limit, claim::signal).await?;
+        rows.sort_by(|a, b| {
+            (a.row.visible_at, &a.tenant, a.row.id).cmp(&(b.row.visible_at, &b.tenant, b.row.id))
+        });
+        Ok(rows)
+    }
+
+    async fn claim_calls(
+        &self,
+        node: Uuid,
+        now: Time,
+        limit: usize,
+        full: &[TenantId],
+    ) -> Result<Vec<Claimed<CallRow>>> {
+        self.fair_calls(node, now, limit, full).await
+    }
+
+    async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
+        let mut rows = self.claim(node, claim::TIMERS, now, limit, claim::timer).await?;
+        rows.sort_by(|a, b| {
+            let key = |one: &Claimed<TimerRow>| {
+                (one.row.due_at, one.tenant.clone(), one.row.instance, one.row.token.cast_signed())
+            };
+            key(a).cmp(&key(b))
+        });
+        Ok(rows)
+    }
+
+    async fn next_due(&self) -> Result<Option<Time>> {
+        let times = |row: &Row| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?]);
+        let found: Option<[Option<i64>; 3]> = self.one(Scope::All, read::NEXT_DUE, &[], times).await?;
+        Ok(found.into_iter().flatten().flatten().min().map(Time))
+    }
+
+    async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
+        self.many(Scope::All, read::OWNED, &[id(node), int(limit as i64)], read::queue_key).await
+    }
+
+    async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>> {
+        self.one(of(tenant), read::LOAD, &[text(tenant.as_str()), id(instance)], read::loaded).await
+    }
+
+    async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>> {
+        let values = [text(tenant.as_str()), text(scope), text(key)];
+        self.one(of(tenant), read::INBOX, &values, read::inbox).await
+    }
+
+    async fn definition(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+        version: Option<&str>,
+    ) -> Result<Option<DefinitionRow>> {
+        let version = match version {
+            Some(version) => version.to_owned(),
+            None => match self.newest(tenant, namespace, name).await? {
+                Some(version) => version,
+                None => return Ok(None),
+            },
+        };
+        let values = [text(tenant.as_str()), text(namespace), text(name), text(&version)];
+        self.one(of(tenant), read::DEFINITION, &values, read::definition).await
+    }
+
+    async fn instance(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<InstanceView>> {
+        let sql = format!("{} AND i.id = $2", read::INSTANCE);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), id(instance)], read::instance).await
+    }
+
+    async fn task(&self, tenant: &TenantId, task: Uuid) -> Result<Option<TaskRow>> {
+        let sql = format!("{} AND id = $2", read::TASK);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), id(task)], read::task).await
+    }
+
+    async fn dead_letter(&self, tenant: &TenantId, letter: Uuid) -> Result<Option<DeadLetterRow>> {
+        let sql = format!("{} AND id = $2", read::DEAD_LETTER);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), id(letter)], read::dead_letter).await
+    }
+
+    async fn tenant(&self, tenant: &TenantId) -> Result<Option<TenantRow>> {
+        self.one(of(tenant), read::TENANT, &[text(tenant.as_str())], read::tenant_row).await
+    }
+
+    async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
+        let sql = format!("{} AND name = $2", read::SECRET);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), text(name)], read::secret).await
+    }
+
+    async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>> {
+        let map = |row: &Row| Ok((read::tenant(row, 7)?, read::key(row)?));
+        self.one(Scope::All, read::KEY_BY_ID, &[text(key_id)], map).await
+    }
+
+    async fn dataset(&self, tenant: &TenantId, dataset: Uuid) -> Result<Option<DatasetRow>> {
+        let values = [text(tenant.as_str()), id(dataset)];
+        self.one(of(tenant), super::dataset::DATASET, &values, super::dataset::dataset).await
+    }
+
+    async fn dataset_items(
+        &self,
+        tenant: &TenantId,
+        dataset: Uuid,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<ItemsRow>> {
+        let (from, to) = (from as i64, to.min(i64::MAX as u64) as i64);
+        let values = [text(tenant.as_str()), id(dataset), int(from - RUN_MAX as i64), int(to), int(from)];
+        self.many(of(tenant), super::dataset::ITEMS, &values, super::dataset::items).await
+    }
+
+    async fn children(&self, tenant: &TenantId, parent: Uuid) -> Result<Vec<(String, u64)>> {
+        let values = [text(tenant.as_str()), id(parent)];
+        self.many(of(tenant), super::dataset::CHILDREN, &values, list::status_count).await
+    }
+
+    async fn instances(
+        &self,
+        tenant: &TenantId,
+        filter: &InstanceFilter,
+        page: &Page,
+    ) -> Result<Vec<InstanceView>> {
+        self.list_instances(tenant, filter, page).await
+    }
+
+    async fn instance_by_key(&self, tenant: &TenantId, business_key: &str) -> Result<Option<InstanceView>> {
+        let sql = format!("{}{}", read::INSTANCE, list::BY_KEY);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), text(business_key)], read::instance).await
+    }
+
+    async fn history(
+        &self,
+        tenant: &TenantId,
+        instance: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>> {
+        let limit = limit.min(list::ROWS_MAX) as i64;
+        let values = [text(tenant.as_str()), id(instance), int(after), int(limit)];
+        self.many(of(tenant), list::HISTORY, &values, list::history).await
+    }
+
+    async fn definitions(
+        &self,
+        tenant: &TenantId,
+        filter: &DefinitionFilter,
+    ) -> Result<Vec<DefinitionSummary>> {
+        self.list_definitions(tenant, filter).await
+    }
+
+    async fn versions(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<DefinitionSummary>> {
+        let values = [text(tenant.as_str()), text(namespace), text(name)];
+        let mut rows = self.many(of(tenant), list::SUMMARY, &values, list::summary).await?;
+        rows.sort_by(|a, b| compare_versions(&b.version, &a.version));
+        Ok(rows)
+    }
+
+    async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>> {
+        let values = [text(tenant.as_str()), id(instance), int(limit.min(claim::CLAIM_MAX) as i64)];
+        let rows = self.many(of(tenant), claim::CALLS_OF, &values, |row| claim::call(row, None)).await?;
+        Ok(rows.into_iter().map(|claimed| claimed.row).collect())
+    }
+
+    async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>> {
+        self.list_tasks(tenant, filter, page).await
+    }
+
+    async fn task_events(&self, tenant: &TenantId, task: Uuid) -> Result<Vec<TaskEventRow>> {
+        let values = [text(tenant.as_str()), id(task)];
+        self.many(of(tenant), list::TASK_EVENTS, &values, list::task_event).await
+    }
+
+    async fn dead_letters(
+        &self,
+        tenant: &TenantId,
+        filter: &DeadLetterFilter,
+        page: &Page,
+    ) -> Result<Vec<DeadLetterRow>> {
+        self.list_dead_letters(tenant, filter, page).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantRow>> {
+        self.many(Scope::All, list::TENANTS, &[], read::tenant_row).await
+    }
+
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
+        self.many(of(tenant), list::KEYS, &[text(tenant.as_str())], read::key).await
+    }
+
+    async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>> {
+        let sql = format!("{} ORDER BY name", read::SECRET);
+        self.many(of(tenant), &sql, &[text(tenant.as_str())], read::secret).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
+        let limit = limit.min(list::ROWS_MAX) as i64;
+        self.many(Scope::All, list::OUTBOX, &[int(limit)], list::outbox).await
+    }
+
+    async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
+        let sql = format!("{}{}", schedule::SCHEDULE, schedule::DUE);
+        let map = |row: &Row| Ok(Claimed { tenant: read::tenant(row, 17)?, row: schedule::schedule(row)? });
+        self.many(Scope::All, &sql, &[time(now), int(limit.min(PAGE_MAX) as i64)], map).await
+    }
+
+    async fn next_slot_due(&self) -> Result<Option<Time>> {
+        let found = self.one(Scope::All, schedule::NEXT, &[], |row| read::optional_time(row, 0)).await?;
+        Ok(found.flatten())
+    }
+
+    async fn schedule(&self, tenant: &TenantId, schedule: Uuid) -> Result<Option<ScheduleRow>> {
+        let sql = format!("{}{}", schedule::SCHEDULE, schedule::BY_ID);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), id(schedule)], schedule::schedule).await
+    }
+
+    async fn schedules(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<Vec<ScheduleRow>> {
+        let (namespace, name) = filter.after.clone().unwrap_or_default();
+        let sql = format!("{}{}", schedule::SCHEDULE, schedule::LIST);
+        let values = [
+            text(tenant.as_str()),
+            text(&namespace),
+            text(&name),
+            maybe_text(filter.namespace.as_deref()),
+            maybe_text(filter.name.as_deref()),
+            maybe_text(filter.status.as_deref()),
+            int(filter.limit.clamp(1, PAGE_MAX) as i64),
+        ];
+        self.many(of(tenant), &sql, &values, schedule::schedule).await
+    }
+
+    async fn slots(
+        &self,
+        tenant: &TenantId,
+        schedule: Uuid,
+        before: Option<Time>,
+        limit: usize,
+    ) -> Result<Vec<SlotRow>> {
+        let before = before.map_or(i64::MAX, |before| before.0);
+        let limit = limit.clamp(1, PAGE_MAX) as i64;
+        let values = [text(tenant.as_str()), id(schedule), int(before), int(limit)];
+        self.many(of(tenant), schedule::SLOTS, &values, schedule::slot).await
+    }
+
+    async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow> {
+        let values = [text(tenant.as_str()), id(schedule)];
+        let row = self.one(of(tenant), schedule::COLLECTION, &values, schedule::collection).await?;
+        Ok(row.unwrap_or_default())
+    }
+
+    async fn event(&self, tenant: &TenantId, event: Uuid) -> Result<Option<EventRow>> {
+        let sql = format!("{} AND id = $2", list::EVENT);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), id(event)], list::event).await
+    }
+
+    async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
+        let sql = format!("{} AND source = $2 AND event_id = $3", list::EVENT);
+        self.one(of(tenant), &sql, &[text(tenant.as_str()), text(source), text(event_id)], list::event).await
+    }
+
+    async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
+        self.list_events(tenant, filter, page).await
+    }
+
+    async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {
+        let values = [text(tenant.as_str()), text(event_type), int(limit as i64)];
+        self.many(of(tenant), list::SCHEDULES_ON, &values, |row| get(row, 0)).await
+    }
+
+    async fn keeps_events(&self) -> Result<bool> {
+        Ok(self.one(Scope::All, list::KEEPS, &[], |row| get(row, 0)).await?.unwrap_or(false))
+    }
+
+    async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
+        let rows = self.rows(Scope::All, events_table::PURGE, &[time(now), int(limit as i64)]).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.purge_page(purge).await
+    }
+
+    async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
+        let map = |row: &Row| Ok((read::tenant(row, 0)?, Span(get(row, 1)?)));
+        self.many(Scope::All, schedule::CLOCKS, &[], map).await
+    }
+
+    async fn counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
+        self.list_counts(tenant).await
+    }
+}
+
+/// Newest first, at most a page.
+pub(super) fn newest_first<T>(rows: &mut Vec<T>, page: &Page, id: impl Fn(&T) -> Uuid) {
+    rows.sort_by_key(|row| Reverse(id(row)));
+    rows.truncate(page.rows());
+}

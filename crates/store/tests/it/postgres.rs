@@ -1,0 +1,258 @@
+//! The PostgreSQL database: its schema, who sees what, who may migrate, and two nodes at once.
+
+use crate::fixture::*;
+use machine::Time;
+use std::{fs, path::Path, sync::Arc};
+use store::{postgres::*, rows::*, *};
+
+/// A database with tables, and whatever must live as long as it.
+async fn migrated() -> Option<scratch::Database> {
+    let database = scratch::database()?;
+    let made = migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    assert_eq!(made, ["core", "retention"]);
+    Some(database)
+}
+
+async fn open(database: &scratch::Database) -> Arc<Postgres> {
+    let options = Options { database_clock: false, ..Options::default() };
+    Arc::new(Postgres::open_with(&database.url, options).await.unwrap())
+}
+
+#[tokio::test]
+async fn the_schema_is_the_golden_one() {
+    let Some(database) = migrated().await else { return };
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema.postgres.txt");
+    let schema = schema(&database.owner_url).await.unwrap();
+    if std::env::var_os("GOLDEN_REFRESH").is_some() {
+        fs::write(&golden, &schema).unwrap();
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    assert!(
+        schema == expected,
+        "the schema is not the one in {}: if that is meant, run GOLDEN_REFRESH=1 cargo test -p store golden",
+        golden.display()
+    );
+    // Every table of tenants is under forced row security.
+    for table in schema.lines().filter_map(|line| line.strip_suffix(".tenant text collate C not null")) {
+        assert!(schema.contains(&format!("{table} policy tenant forced")), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn migrating_is_done_once_and_by_one_at_a_time() {
+    let Some(database) = scratch::database() else { return };
+    let text = match Postgres::open(&database.owner_url).await {
+        Ok(_) => panic!("an empty database was opened"),
+        Err(err) => err.to_string(),
+    };
+    assert!(text.contains("windlass migrate"), "{text}");
+    let many = (0..4).map(|_| {
+        let url = database.owner_url.clone();
+        tokio::spawn(async move { migrate(&url, None).await.unwrap().len() })
+    });
+    let mut made = 0;
+    for one in many.collect::<Vec<_>>() {
+        made += one.await.unwrap();
+    }
+    assert_eq!(made, 2);
+    // Tables that nobody was let in to are nobody's.
+    assert!(Postgres::open(&database.url).await.is_err());
+    migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    Postgres::open(&database.url).await.unwrap();
+    assert!(migrate(&database.url, None).await.is_err(), "the application makes no tables");
+}
+
+#[tokio::test]
+async fn a_transaction_that_names_no_tenant_sees_nothing() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    store.commit(node(1), vec![commit(vec![create(1)])]).await.unwrap();
+    let count = async |url: &str, tenants: Option<&str>| -> i64 {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        if let Some(tenants) = tenants {
+            client.execute("SELECT set_config('windlass.tenants', $1, false)", &[&tenants]).await.unwrap();
+        }
+        client.query_one("SELECT count(*) FROM wf_instances", &[]).await.unwrap().get(0)
+    };
+    for url in [&database.url, &database.owner_url] {
+        assert_eq!(count(url, None).await, 0);
+        assert_eq!(count(url, Some("other")).await, 0);
+        assert_eq!(count(url, Some("other,acme")).await, 1);
+        assert_eq!(count(url, Some("*")).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_nodes_claim_each_row_once() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    let writes = (0..300).map(|token| Write::Call(call(token, 0, None))).collect();
+    left.commit(node(1), vec![commit(writes)]).await.unwrap();
+    let claiming = [(left, 1), (right, 2)].map(|(store, number)| {
+        tokio::spawn(async move {
+            let mut tokens = Vec::new();
+            for _ in 0..40 {
+                let claimed = store.claim_calls(node(number), Time(1), 10, &[]).await.unwrap();
+                tokens.extend(claimed.into_iter().map(|one| one.row.token));
+            }
+            tokens
+        })
+    });
+    let mut tokens = Vec::new();
+    for one in claiming {
+        tokens.extend(one.await.unwrap());
+    }
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..300).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rivals_on_one_instance_lose_by_version_and_never_both_win() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    left.commit(node(1), (1..=20).map(|n| commit(vec![create(n)])).collect()).await.unwrap();
+    for version in 2..12 {
+        // Opposite orders: what would be a deadlock if rows were locked as they come.
+        let batch = |order: &mut dyn Iterator<Item = u128>| -> Vec<Commit> {
+            order.map(|n| commit(vec![update(n, version), history(n, version)])).collect()
+        };
+        let (up, down) = (batch(&mut (1..=20)), batch(&mut (1..=20).rev()));
+        let (ours, theirs) = tokio::join!(left.commit(node(1), up), right.commit(node(2), down));
+        let (ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
+        theirs.reverse();
+        for (one, other) in ours.into_iter().zip(theirs) {
+            let both = [one, other];
+            assert!(both.contains(&Outcome::Committed), "{both:?}");
+            assert!(both.contains(&Outcome::Conflict(Conflict::Version)), "{both:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_event_and_a_wait_that_begin_together_meet() {
+    let Some(database) = migrated().await else { return };
+    let (left, right) = (open(&database).await, open(&database).await);
+    for (store, number) in [(&left, 1), (&right, 2)] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    for number in 1..=40u128 {
+        let kind = format!("kind-{number}");
+        let event = EventRow {
+            id: id(number),
+            source: "s".into(),
+            event_id: kind.clone(),
+            event_type: kind.clone(),
+            received_at: Time(10),
+            visible_at: Time(10),
+            kept_until: Some(Time(1_000)),
+            expires_at: Time(5_000),
+            told: 0,
+            taken: 0,
+            started: 0,
+            event: b"{}".to_vec(),
+        };
+        let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
+        let subscriber = Subscriber::Listen { instance: id(number), token: 1 };
+        let wait = Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) };
+        let publish = commit(vec![Write::Publish(Box::new(event))]);
+        let (published, waited) = tokio::join!(
+            left.commit(node(1), vec![publish]),
+            right.commit(node(2), vec![commit(vec![wait])])
+        );
+        assert_eq!(
+            (published.unwrap(), waited.unwrap()),
+            (vec![Outcome::Committed], vec![Outcome::Committed])
+        );
+    }
+    assert_eq!(left.counts(None).await.unwrap().signals, 40);
+}
+
+/// Statements of one batch, those around the transaction among them.
+async fn statements_of(store: &Postgres, batch: Vec<Commit>) -> u64 {
+    let before = store.statements();
+    let outcomes = store.commit(node(1), batch).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Committed), "{outcomes:?}");
+    store.statements() - before
+}
+
+#[tokio::test]
+async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let event = |number: u128| EventRow {
+        id: id(number),
+        source: "s".into(),
+        event_id: number.to_string(),
+        event_type: format!("kind-{}", number % 70),
+        received_at: Time(10),
+        visible_at: Time(10),
+        kept_until: Some(Time(1_000)),
+        expires_at: Time(5_000),
+        told: 0,
+        taken: 0,
+        started: 0,
+        event: b"{\"data\":1}".to_vec(),
+    };
+    let listen = |number: u128| {
+        let subscriber = Subscriber::Listen { instance: id(number), token: 1 };
+        let wants = vec![SubscriptionRow { event_type: Some(format!("kind-{}", number % 7)), key: None }];
+        Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) }
+    };
+    let start = |number: u128| {
+        let history = HistoryRow { instance: id(number), version: 1, at: Time(1), events: b"[]".to_vec() };
+        let call = CallRow { instance: id(number), ..call(1, 0, Some(node(1))) };
+        vec![create(number), Write::History(history), Write::Call(call)]
+    };
+    let step = |number: u128| {
+        let history = HistoryRow { instance: id(number), version: 2, at: Time(1), events: b"[]".to_vec() };
+        let consume = Write::ConsumeCall { instance: id(number), token: 1 };
+        vec![consume, update(number, 2), Write::History(history)]
+    };
+    type Of<'a> = &'a dyn Fn(u128) -> Vec<Write>;
+    let kinds: [(&str, Of<'_>, u64); 5] = [
+        ("starts", &start, 9),
+        ("steps", &step, 8),
+        ("waits", &|number| vec![listen(number)], 9),
+        ("events", &|number| vec![Write::Publish(Box::new(event(number)))], 12),
+        ("events taken", &|number| vec![Write::EventTaken { id: id(number) }], 6),
+    ];
+    for (name, of, most) in kinds {
+        let batch = (1..=500).map(|number| commit(of(number))).collect();
+        let statements = statements_of(&store, batch).await;
+        println!("a batch of 500 {name}: {statements} statements");
+        assert!(statements <= most, "{name}: {statements}");
+    }
+    // 55 of the events are of a kind that some 71 waits want.
+    assert_eq!(store.counts(None).await.unwrap().signals, 7 * 71 + 8 * (3 * 72 + 3 * 71));
+}
+
+/// F19: a node's own clock may be hours off.
+#[tokio::test]
+async fn only_the_databases_clock_counts_for_leases() {
+    let Some(database) = migrated().await else { return };
+    let store = Postgres::open(&database.url).await.unwrap();
+    let (past, future) = (Time(0), Time(i64::MAX / 2));
+    store.join(node(1), past, 600_000).await.unwrap();
+    store.join(node(2), future, 600_000).await.unwrap();
+    assert_eq!(store.take_over(node(2), future).await, Ok(0));
+    assert_eq!(store.renew(node(2), future, 600_000).await.map(|renewed| renewed.another_ended), Ok(false));
+    assert_eq!(
+        store.renew(node(1), past, 600_000).await.map(|renewed| renewed.another_ended),
+        Ok(false),
+        "node 1 was not taken over"
+    );
+    // Its lease ends in a moment, whatever it believes.
+    store.renew(node(1), future, 1).await.unwrap();
+    while !store.renew(node(2), past, 600_000).await.unwrap().another_ended {}
+    store.take_over(node(2), past).await.unwrap();
+    assert_eq!(store.renew(node(1), future, 600_000).await, Err(Error::Fenced));
+}

@@ -1,0 +1,168 @@
+//! Two nodes on one PostgreSQL database: one is killed, or stopped for longer than its lease. The other carries on what it
+//! had; nothing is lost, no step ends twice, every effect keeps its key, and who comes back too late changes nothing (P5,
+//! P7). The nodes connect as a role that owns nothing.
+
+use crate::{
+    engine::{Engine, PATIENCE, POLL, binary, said},
+    hosts::{self, Answer, Request},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+use tokio::{sync::watch, time::timeout};
+
+const INSTANCES: usize = 60;
+const LEASE_SECONDS: &str = "3";
+const HOST: &str = "sink.example";
+
+const DOCUMENT: &str = "
+document: { dsl: 1.0.3, namespace: test, name: effects, version: 1.0.0 }
+do:
+  - one: { call: http, with: { method: post, endpoint: 'https://sink.example/one', body: { n: '${ $workflow.input.n }' } } }
+  - pause: { wait: { milliseconds: 200 } }
+  - two: { call: http, with: { method: post, endpoint: 'https://sink.example/two', body: { n: '${ $workflow.input.n }' } } }
+  - last: { set: { n: '${ $workflow.input.n }' } }
+";
+
+/// What the outside saw: the keys under which each step of each instance reached it.
+#[derive(Default)]
+struct Sink {
+    keys: Mutex<BTreeMap<(String, u64), BTreeSet<String>>>,
+    requests: watch::Sender<usize>,
+}
+
+impl Sink {
+    fn take(&self, request: &Request) -> Answer {
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let of = (request.path.clone(), body["n"].as_u64().unwrap_or(u64::MAX));
+        let key = request.header("idempotency-key").to_owned();
+        self.keys.lock().unwrap().entry(of).or_default().insert(key);
+        self.requests.send_modify(|count| *count += 1);
+        let header = "content-type: application/json".to_owned();
+        Answer { status: "200 OK".to_owned(), header, body: "{}".to_owned() }
+    }
+
+    async fn until(&self, count: usize) {
+        let mut requests = self.requests.subscribe();
+        timeout(PATIENCE, requests.wait_for(|seen| *seen >= count)).await.expect("effects happen").unwrap();
+    }
+}
+
+struct Cluster {
+    nodes: Vec<Engine>,
+    sink: Arc<Sink>,
+    _home: tempfile::TempDir,
+    database: scratch::Database,
+}
+
+/// A node that nobody is told of but by its address.
+async fn serve(home: &Path, url: &str, flags: &[String]) -> Engine {
+    let mut args = vec!["serve", "--config", "windlass.toml", "--store", url, "-o", "json"];
+    args.extend(flags.iter().map(String::as_str));
+    Engine::start(home, &args).await
+}
+
+impl Cluster {
+    /// `None`, said loudly, without PostgreSQL.
+    async fn new() -> Option<Cluster> {
+        let database = scratch::database()?;
+        let home = tempfile::tempdir().unwrap();
+        let mut migrate = binary(home.path());
+        migrate.args(["migrate", "--store", &database.owner_url, "--app-role", database.application]);
+        said(migrate).await.ok();
+        let config =
+            format!("[server]\nlisten = '127.0.0.1:0'\n[runtime]\nlease_seconds = {LEASE_SECONDS}\n");
+        std::fs::write(home.path().join("windlass.toml"), config).unwrap();
+        let sink = Arc::<Sink>::default();
+        let taking = sink.clone();
+        let answer: hosts::Answering = Arc::new(move |request: &Request| taking.take(request));
+        let flags = hosts::flags(home.path(), &[HOST.to_owned()], answer).await;
+        let mut first = serve(home.path(), &database.url, &flags).await;
+        first.key = first.line["platform_key"].as_str().expect("a platform key").to_owned();
+        first.cli(&["tenant", "create", "acme"]).await.ok();
+        let make = ["key", "create", "--tenant", "acme", "--name", "admin", "--role", "admin", "-o", "json"];
+        let key = first.cli(&make).await.json()["secret"].as_str().unwrap().to_owned();
+        let mut second = serve(home.path(), &database.url, &flags).await;
+        (first.key, second.key) = (key.clone(), key);
+        first.deploy(DOCUMENT).await;
+        Some(Cluster { nodes: vec![first, second], sink, _home: home, database })
+    }
+
+    /// Starts on both nodes in turn.
+    async fn start(&self) -> Vec<String> {
+        let mut ids = Vec::new();
+        for n in 0..INSTANCES {
+            ids.push(self.nodes[n % 2].start_instance("effects", json!({ "n": n })).await);
+        }
+        ids
+    }
+
+    /// Waits until one node has taken the other over, by the database's clock.
+    async fn until_taken_over(&self) {
+        let looking = async {
+            let mut pace = tokio::time::interval(POLL);
+            while self.database.ask("SELECT count(*) FROM wf_host_locks WHERE fenced").unwrap() != "1" {
+                pace.tick().await;
+            }
+        };
+        timeout(PATIENCE, looking).await.expect("a lease that is not renewed ends");
+    }
+
+    /// Every instance completed on the node that is left, whole and once.
+    async fn check(&self, ids: &[String]) {
+        let node = &self.nodes[1];
+        for (n, id) in ids.iter().enumerate() {
+            let result = node.result(id).await;
+            assert_eq!(
+                (&result["status"], &result["output"]),
+                (&json!("completed"), &json!({ "n": n })),
+                "{id}"
+            );
+            let history = node.get(&format!("/instances/{id}/history?limit=200")).await;
+            let items = history["items"].as_array().unwrap();
+            let versions: BTreeSet<i64> =
+                items.iter().map(|item| item["version"].as_i64().unwrap()).collect();
+            assert_eq!(versions, (1..=versions.len() as i64).collect(), "{id}: versions without gap");
+            let ended = |item: &&Value| item["kind"] == "step.completed";
+            let steps: Vec<&str> =
+                items.iter().filter(ended).filter_map(|item| item["step"].as_str()).collect();
+            let distinct: BTreeSet<&str> = steps.iter().copied().collect();
+            assert_eq!((steps.len(), distinct.len()), (4, 4), "{id}: every step once: {steps:?}");
+        }
+        let keys = self.sink.keys.lock().unwrap();
+        assert_eq!(keys.len(), 2 * INSTANCES, "every effect reached the outside");
+        assert!(keys.values().all(|keys| keys.len() == 1), "under one key each: {keys:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_node_had_is_done_by_the_other() {
+    let Some(cluster) = Cluster::new().await else { return };
+    let ids = cluster.start().await;
+    cluster.sink.until(INSTANCES / 4).await;
+    cluster.nodes[0].kill().await;
+    cluster.check(&ids).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_stopped_beyond_its_lease_changes_nothing_and_ends() {
+    let Some(mut cluster) = Cluster::new().await else { return };
+    let ids = cluster.start().await;
+    cluster.sink.until(INSTANCES / 4).await;
+    cluster.nodes[0].stop();
+    cluster.check(&ids).await;
+    cluster.until_taken_over().await;
+    let zombie = cluster.nodes.remove(0);
+    zombie.go_on();
+    let status = zombie.ended().await;
+    assert!(!status.success(), "it says that it was taken over: {status:?}");
+    let node = &cluster.nodes[0];
+    for id in &ids {
+        assert_eq!(node.result(id).await["status"], "completed", "{id}");
+    }
+    let kept = cluster.sink.keys.lock().unwrap();
+    assert!(kept.values().all(|keys| keys.len() == 1), "{kept:?}");
+}
