@@ -38,6 +38,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("missing-key", "a key that must be there is not"),
     ("not-fetched", "a document that is named could not be fetched"),
     ("not-formatted", "the document cannot be formatted without changing what it means"),
+    ("not-utf8", "the document is not UTF-8"),
     ("nul-character", "a NUL character"),
     ("number-range", "a number that 64 bits cannot hold"),
     ("reserved-name", "a name that the language keeps for itself"),
