@@ -42,7 +42,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 /// The store's file in `folder`, which is made if it is not there.
-fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn store_file(folder: &Path) -> Result<PathBuf, Failure> {
     make_folder(folder)?;
     Ok(folder.join(STORE_FILE))
 }
