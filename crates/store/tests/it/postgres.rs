@@ -157,6 +157,7 @@ async fn an_event_and_a_wait_that_begin_together_meet() {
             told: 0,
             taken: 0,
             started: 0,
+            collected: 0,
             event: b"{}".to_vec(),
         };
         let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
@@ -200,6 +201,7 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
         told: 0,
         taken: 0,
         started: 0,
+        collected: 0,
         event: b"{\"data\":1}".to_vec(),
     };
     let listen = |number: u128| {
