@@ -353,11 +353,13 @@ impl Handle {
     ) -> Answer<InstanceResult> {
         let told = async {
             loop {
+                // Asked before: an end that comes while the store is read is told by the next round.
+                let is_open = end.is_open();
                 if let Some(result) = end.wait().await {
                     return Ok(result);
                 }
                 match self.look(tenant, instance).await {
-                    Ok(InstanceResult::Pending(_)) if end.is_open() => {}
+                    Ok(InstanceResult::Pending(_)) if is_open => {}
                     answer => return answer,
                 }
             }

@@ -2,18 +2,37 @@
 //! looks into the store, and the re-scan finds what nobody told.
 
 use crate::{clocks, engine::Engine};
+use machine::time::Span;
 use std::sync::Arc;
-use store::Hint;
+use store::{Hint, hint::Ended};
+
+/// Everybody who waits for an end looks into the store at most this often: under load each hint would make them all look.
+const ALL_LOOK_WAIT: Span = Span::from_secs(1);
 
 /// Passes on what is heard until the node stops.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
+    let mut all_look_at = None;
     loop {
+        let all_look = async {
+            match all_look_at {
+                Some(at) => engine.clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
         let hint = tokio::select! {
             biased;
             () = stopping.cancelled() => return,
+            () = all_look => {
+                engine.hub.may_have_ended(&Ended::Many);
+                all_look_at = None;
+                continue;
+            }
             hint = engine.hints.heard() => hint,
         };
+        if hint.ended == Ended::Many && all_look_at.is_none() {
+            all_look_at = Some(engine.now().after(ALL_LOOK_WAIT));
+        }
         heed(&engine, hint).await;
     }
 }
@@ -29,7 +48,7 @@ async fn heed(engine: &Engine, hint: Hint) {
     if hint.queues {
         engine.wake.at(engine.now());
     }
-    if !hint.ended.is_none() {
+    if hint.ended != Ended::Many {
         engine.hub.may_have_ended(&hint.ended);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Ids one hint names; beyond that it says "many".
-pub const NAMED_MAX: usize = 100;
+pub const NAMED_MAX: usize = 220;
 
 /// What may be worth a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -31,5 +31,5 @@ mod value;
 
 pub use channel::Channel;
 pub use migrate::{migrate, schema};
-pub use pool::Options;
+pub use pool::{BATCHES_MAX, Options};
 pub use store::{Postgres, Written};

@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Workflows in flight at once.
     #[arg(long, default_value_t = 2048)]
     pub(crate) concurrency: usize,
+    /// Batches of commits in flight at once; as many as a node would have by default.
+    #[arg(long, value_name = "BATCHES")]
+    pub(crate) batches: Option<usize>,
     /// Go through HTTP with this many connections instead of calling the node in process.
     #[arg(long, value_name = "CONNECTIONS")]
     pub(crate) http: Option<usize>,

@@ -148,10 +148,14 @@ pub(crate) async fn start(
     Shared { store, hints, clock }: Shared,
     sole: bool,
     workers: Vec<Declaration>,
-    options: runtime::Options,
+    mut options: runtime::Options,
     secrets: Keyring,
 ) -> Result<Node, Failure> {
     let evaluator = Arc::new(sandbox()?);
+    if !sole {
+        // A server makes several batches durable at once; a file does not.
+        options.batches_in_flight_max = postgres::BATCHES_MAX;
+    }
     let parts = Parts { workers, options, evaluator, secrets, sole, hints, clock, ..Parts::new(store) };
     Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
 }

@@ -35,7 +35,7 @@ const IDLE_MS_MAX: u64 = 5_000;
 /// Settings of a transaction that writes. Plans that scan are never right here, whatever the statistics of a young table
 /// say; a plan made once serves every batch.
 pub(super) const SETTINGS: &str = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), \
-     set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)";
+     set_config('enable_mergejoin', 'off', true), set_config('enable_memoize', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)";
 
 /// What a pass over the batch came to.
 enum Pass {

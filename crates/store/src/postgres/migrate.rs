@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V2__retention.sql"),
         oldest: 1,
     },
+    Migration { name: "plans", sql: include_str!("../../migrations/postgres/V3__plans.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

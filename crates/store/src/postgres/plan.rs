@@ -192,8 +192,11 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<(u64, Way)>) {
     }
 }
 
+/// Notes a row by its table and whatever else names it.
+type Meet<'a> = dyn FnMut(&str, &dyn Fn(&mut DefaultHasher)) + 'a;
+
 /// The same for writes that meet rows by their keys alone.
-fn touched_rows(write: &Write, key: &mut dyn FnMut(&str, &dyn Fn(&mut DefaultHasher))) {
+fn touched_rows(write: &Write, key: &mut Meet<'_>) {
     match write {
         Write::ConsumeSignal { id } | Write::RetrySignal { id, .. } => key("signal", &|h| id.hash(h)),
         Write::Signal(row) => key("signal", &|h| row.id.hash(h)),

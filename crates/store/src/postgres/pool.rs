@@ -36,9 +36,19 @@ pub struct Options {
     pub database_clock: bool,
 }
 
+/// Batches that a node may have in flight: while one is being made durable the server works on others.
+pub const BATCHES_MAX: usize = 4;
+
 impl Default for Options {
     fn default() -> Options {
-        Options { writers_max: 4, readers_max: 4, pooled: false, listen_url: None, database_clock: true }
+        // Claims and take-overs need a connection beside those of the batches.
+        Options {
+            writers_max: BATCHES_MAX + 2,
+            readers_max: 4,
+            pooled: false,
+            listen_url: None,
+            database_clock: true,
+        }
     }
 }
 

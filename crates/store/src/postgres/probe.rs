@@ -7,13 +7,6 @@ use super::{
 use crate::port::Result;
 use std::time::Duration;
 
-const CREATE: &str =
-    "CREATE TABLE IF NOT EXISTS bench_probe (tenant text NOT NULL, id uuid NOT NULL, payload bytea NOT NULL,
-    PRIMARY KEY (tenant, id)); TRUNCATE bench_probe";
-/// The average row of a workflow of three steps: 3,119 payload bytes in 16 rows.
-const INSERT: &str =
-    "INSERT INTO bench_probe SELECT 'probe', gen_random_uuid(), convert_to(repeat('7', 195), 'UTF8')
-    FROM generate_series(1, 1000)";
 const COUNTERS: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,
     (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),
     (SELECT (tup_inserted + tup_updated + tup_deleted)::bigint FROM pg_stat_database WHERE datname = current_database())";
@@ -45,14 +38,25 @@ pub async fn insert_rate(
 ) -> Result<f64> {
     let mut options = Options::default();
     let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
-    session.command(CREATE).await.map_err(error)?;
+    // Several may measure at once, and a temporary table would not be logged.
+    let table = format!("bench_probe_{}", std::process::id());
+    let create = format!(
+        "DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (tenant text NOT NULL, id uuid NOT NULL, payload bytea NOT NULL,
+         PRIMARY KEY (tenant, id))"
+    );
+    // The average row of a workflow of three steps: 3,119 payload bytes in 16 rows.
+    let insert = format!(
+        "INSERT INTO {table} SELECT 'probe', gen_random_uuid(), convert_to(repeat('7', 195), 'UTF8')
+         FROM generate_series(1, 1000)"
+    );
+    session.command(&create).await.map_err(error)?;
     let began = elapsed();
     let mut rows = 0;
     while elapsed() - began < length {
-        session.command(INSERT).await.map_err(error)?;
+        session.command(&insert).await.map_err(error)?;
         rows += 1_000;
     }
     let rate = f64::from(rows) / (elapsed() - began).as_secs_f64();
-    session.command("DROP TABLE bench_probe").await.map_err(error)?;
+    session.command(&format!("DROP TABLE {table}")).await.map_err(error)?;
     Ok(rate)
 }

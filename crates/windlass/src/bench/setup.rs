@@ -116,6 +116,10 @@ impl Bench {
         parts.sole = database.is_none();
         if let Some((store, _)) = &database {
             parts.hints = Arc::new(store.hints());
+            parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
+        }
+        if let Some(batches) = args.batches {
+            parts.options.batches_in_flight_max = batches;
         }
         parts.workers.push(
             Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
