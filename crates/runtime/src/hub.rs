@@ -109,14 +109,16 @@ impl End {
     /// How the instance ended, once it has; `None` if it may have, and only the store knows. Then this may be asked again.
     pub(crate) async fn wait(&mut self) -> Option<InstanceResult> {
         let told = self.told.as_mut()?;
+        // What was told since the last wait counts as well: it may have come after the look and before this.
+        let mut is_news = told.has_changed().unwrap_or(true);
         loop {
-            if let Told::Ended(result) = &*told.borrow_and_update() {
-                return Some(result.clone());
+            match &*told.borrow_and_update() {
+                Told::Ended(result) => return Some(result.clone()),
+                Told::Look if is_news => return None,
+                Told::Look | Told::Nothing => {}
             }
             told.changed().await.ok()?;
-            if matches!(*told.borrow(), Told::Look) {
-                return None;
-            }
+            is_news = true;
         }
     }
 }

@@ -112,9 +112,7 @@ impl Postgres {
         for (namespace, name) in names {
             let values = [text(tenant.as_str()), text(&namespace), text(&name)];
             let versions = self.many(of(tenant), SUMMARY, &values, summary).await?;
-            newest.extend(
-                versions.into_iter().max_by(|a, b| crate::by_preference(&a.version, &b.version)),
-            );
+            newest.extend(versions.into_iter().max_by(|a, b| crate::by_preference(&a.version, &b.version)));
         }
         Ok(newest)
     }

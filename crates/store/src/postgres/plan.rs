@@ -102,8 +102,8 @@ pub(super) fn statements<'a>(commits: &'a [Commit], together: &[usize]) -> Vec<R
     for at in together {
         let commit = &commits[*at];
         for (place, write) in commit.writes.iter().enumerate() {
-            for Bound { statement, guard, values } in bind(commit.tenant.as_str(), write).unwrap_or_default()
-            {
+            let bound = bind(commit.tenant.as_str(), write).expect("what is not rare has rows");
+            for Bound { statement, guard, values } in bound {
                 let source = Source { commit: *at, write: place, guard };
                 by_statement.entry(statement).or_default().push((source, values));
             }
@@ -143,22 +143,54 @@ fn by_key(a: &[Value<'_>], b: &[Value<'_>]) -> Ordering {
         .unwrap_or(Ordering::Equal)
 }
 
+/// Every write is named: one that is forgotten would be left out without a word.
 fn is_rare(write: &Write) -> bool {
     use Write::*;
-    matches!(
-        write,
+    match write {
         CreateDefinition(_)
-            | CreateTenant(_)
-            | PutSecret { .. }
-            | DeleteSecret { .. }
-            | PutSchedule { .. }
-            | Slot(_)
-            | MoveInstance { .. }
-            | CreateKey(_)
-            | RevokeKey { .. }
-            | ScheduleFollows { .. }
-            | AdvanceClock { .. }
-    )
+        | CreateTenant(_)
+        | PutSecret { .. }
+        | DeleteSecret { .. }
+        | PutSchedule { .. }
+        | Slot(_)
+        | PutCollection { .. }
+        | ResetCollection { .. }
+        | MoveInstance { .. }
+        | CreateKey(_)
+        | RevokeKey { .. }
+        | ScheduleFollows { .. }
+        | AdvanceClock { .. } => true,
+        ConsumeSignal { .. }
+        | ConsumeTimer { .. }
+        | ConsumeCall { .. }
+        | ConsumeDeadLetter { .. }
+        | ClaimKey(_)
+        | CreateInstance { .. }
+        | UpdateState(_)
+        | UpdateTask { .. }
+        | Publish(_)
+        | UpdateInstance(_)
+        | History(_)
+        | Signal(_)
+        | Timer(_)
+        | Call(_)
+        | RetryCall { .. }
+        | RetrySignal { .. }
+        | RetryTimer { .. }
+        | Release { .. }
+        | DropCall { .. }
+        | DropTimer { .. }
+        | CreateTask(_)
+        | TaskEvent(_)
+        | Outbox(_)
+        | DeadLetter(_)
+        | Dataset(_)
+        | Items(_)
+        | OutboxSent { .. }
+        | Subscribe { .. }
+        | Unsubscribe { .. }
+        | EventTaken { .. } => false,
+    }
 }
 
 /// Adds a hash for every row that the write may meet. Rare writes are done one by one, after the others of their wave,

@@ -9,7 +9,7 @@ use super::{
     session::Scope,
     value::{Value, get, id, int, maybe_text, text, time},
 };
-use crate::{commit::*, datasets::*, port::*, rows::*, by_preference, sqlite::compare_versions, views::*};
+use crate::{by_preference, commit::*, datasets::*, port::*, rows::*, sqlite::compare_versions, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use std::{

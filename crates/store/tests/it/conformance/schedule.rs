@@ -130,7 +130,7 @@ pub(crate) async fn a_collection_is_guarded_by_its_version(opened: &Opened) {
     opened.put(vec![put("[1,2]", 1)]).await;
     for stale in [0, 1, 3] {
         let lost = opened.commit(vec![commit(vec![put("[]", stale)])]).await;
-        assert_eq!(lost, [Outcome::Conflict(Conflict::Version)]);
+        assert_eq!(lost, [Outcome::Conflict(Conflict::Version)], "{stale}");
     }
     assert_eq!(there().await, CollectionRow { version: 2, open: b"[1,2]".to_vec() });
     assert_eq!(
