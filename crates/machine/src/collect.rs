@@ -150,12 +150,14 @@ pub struct Offered {
     pub complete: Option<Data>,
     /// How many events were in the collections that had to be given up to stay within the limit.
     pub given_up: usize,
+    /// Why `until` could not be computed with the event, which is therefore not taken.
+    pub failed: Option<Fault>,
 }
 
 /// Offers an event to a schedule's collections, the oldest first; one that none of them takes may begin another.
 ///
-/// Expressions see the event and nothing else, and one that faults takes or ends nothing. `answers` are as in
-/// [`crate::decide()`].
+/// Expressions see the event and nothing else, and one that faults takes or ends nothing: an event with which `until`
+/// faults is left out, so that those before and after it are not lost with it. `answers` are as in [`crate::decide()`].
 pub fn offer(
     program: &Program,
     to: &Strategy,
@@ -203,7 +205,7 @@ fn settle(
         || match to.until {
             Some(Until::Expr(until)) => match look.eval(until, &items) {
                 Ok(held) => held.is_true(),
-                Err(Stop::Fault(_)) => false,
+                Err(Stop::Fault(fault)) => return Ok(without_last(open, position, fault)),
                 Err(Stop::Needs(evaluation)) => return Err(evaluation),
             },
             _ => false,
@@ -216,7 +218,17 @@ fn settle(
     while !fits(&open) {
         given_up += open.remove(0).items.len();
     }
-    Ok(Offered { taken: true, open, complete, given_up })
+    Ok(Offered { taken: true, open, complete, given_up, failed: None })
+}
+
+/// As it was before the last event of the collection at `position`. A condition as `until` stands beside `any`, whose
+/// filters remember nothing of an event but what the first one of a collection had.
+fn without_last(mut open: Vec<Listening>, position: usize, fault: Fault) -> Offered {
+    open[position].items.pop();
+    if open[position].items.is_empty() {
+        open.remove(position);
+    }
+    Offered { open, failed: Some(fault), ..Offered::default() }
 }
 
 fn fits(open: &[Listening]) -> bool {

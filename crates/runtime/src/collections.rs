@@ -161,7 +161,16 @@ impl Offering<'_> {
         let Some(to) = strategy(&program) else { return Ok(()) };
         let open: Vec<Listening> = serde_json::from_slice(&before.open).unwrap_or_default();
         let had_any = !open.is_empty();
-        let Offered { taken, open, complete, given_up } = self.offered(&program, to, open).await?;
+        let Offered { taken, open, complete, given_up, failed } = self.offered(&program, to, open).await?;
+        if let Some(fault) = failed {
+            let why = fault.detail.as_deref().unwrap_or("it faulted");
+            tracing::warn!(%tenant, %schedule, why, "an event was left out: `until` cannot be computed with it");
+            let shown = format!(
+                "event {} was left out: `until` cannot be computed with it: {why}",
+                self.row.event_id
+            );
+            caused.writes.push(self.ledger(shown));
+        }
         if !taken {
             return Ok(());
         }
@@ -171,7 +180,9 @@ impl Offering<'_> {
         }
         if given_up > 0 {
             tracing::warn!(%tenant, %schedule, given_up, "a schedule gave up what it had collected");
-            caused.writes.push(self.ledger(given_up));
+            let events = if given_up == 1 { "event was" } else { "events were" };
+            let why = format!("{given_up} {events} given up: more were collected than a schedule keeps");
+            caused.writes.push(self.ledger(why));
         }
         match complete {
             None => caused.collected += 1,
@@ -229,8 +240,7 @@ impl Offering<'_> {
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
     }
 
-    fn ledger(&self, given_up: usize) -> Write {
-        let detail = format!("{given_up} events were given up: more were collected than a schedule keeps");
+    fn ledger(&self, detail: String) -> Write {
         Write::Slot(SlotRow {
             schedule: self.schedule,
             slot: self.now,

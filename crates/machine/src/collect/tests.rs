@@ -5,7 +5,7 @@ use crate::{ir::When, language::tests::yaml};
 use serde_json::json;
 
 /// Offers events of the form `type`, `type:order` or `type:order:data` and checks what each led to: `-` not taken,
-/// `+` collected, `!` given up, or the ids of the events that an instance is started with.
+/// `?` left out because of `until`, `+` collected, `!` given up, or the ids of the events that an instance is started with.
 fn check(on: &str, events: &str, expected: &str) {
     let source = format!(
         "document: {{ dsl: 1.0.3, namespace: n, name: w, version: 1.0.0 }}\nschedule: {{ on: {on} }}\ndo: [ {{ a: {{ set: {{ x: 1 }} }} }} ]"
@@ -30,6 +30,7 @@ fn check(on: &str, events: &str, expected: &str) {
                 let ids = items.items().into_iter().flatten().map(|item| item.get("id").unwrap_or_default());
                 ids.map(|id| id.to_text()).collect::<Vec<_>>().join(",")
             }
+            (None, false, _) if offered.failed.is_some() => "?".to_owned(),
             (None, false, _) => "-".to_owned(),
             (None, true, 0) => "+".to_owned(),
             (None, true, _) => "!".to_owned(),
@@ -43,6 +44,12 @@ fn one_and_any_start_with_each_event() {
     check("{ one: { with: { type: a } } }", "a b a", "0 - 2");
     check("{ any: [ { with: { type: a } }, { with: { type: b } } ] }", "a b c", "0 1 -");
     check("{ any: [] }", "a b", "0 1");
+}
+
+#[test]
+fn an_event_with_which_until_cannot_be_computed_is_left_out() {
+    let on = "{ any: [ { with: { type: a } } ], until: '(map(.data.n | tonumber) | add) >= 3' }";
+    check(on, "a:o:x a:o:1 a:o:y a:o:1 a:o:1 a:o:z a:o:9", "? + ? + 1,3,4 ? 6");
 }
 
 #[test]
@@ -87,7 +94,7 @@ fn until_says_when_there_are_enough() {
 
 #[test]
 fn what_faults_takes_nothing_and_ends_nothing() {
-    check("{ any: [ { with: { type: a } } ], until: '(.[0].type + 1) == 2' }", "a a", "+ +");
+    check("{ any: [ { with: { type: a } } ], until: '(.[0].type + 1) == 2' }", "a a", "? ?");
     check(
         "{ all: [ { with: { type: a, data: '${ .n + 1 > 1 }' } }, { with: { type: b } } ] }",
         "a:1:x b",

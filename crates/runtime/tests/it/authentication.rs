@@ -100,7 +100,7 @@ async fn guarded(life: i64) -> (Stub, Arc<AtomicU32>, Arc<Mutex<Option<&'static 
             }
         },
         "/realm/.well-known/openid-configuration" => {
-            ok(json!({ "issuer": "me", "token_endpoint": format!("http://127.0.0.1:{port}/token") }))
+            ok(json!({ "issuer": format!("http://127.0.0.1:{port}/realm"), "token_endpoint": format!("http://127.0.0.1:{port}/token") }))
         }
         _ => match asked.header("authorization") == Some(&format!("Bearer token-{}", count.load(Ordering::SeqCst))) {
             true => ok(json!("welcome")),
@@ -209,11 +209,18 @@ async fn a_refused_client_is_an_authentication_error_that_tells_no_secret() {
     let near = Near::loopback().await;
     near.secret("one", json!("cl1ent-secret"), &[]).await;
     near.secret("two", json!({ "authority": format!("http://127.0.0.1:{}/realm", stub.port), "client": { "id": "me", "secret": "cl1ent-secret" } }), &[]).await;
-    for (at, status) in ["400 Bad Request", "401 Unauthorized", "500 Oops"].into_iter().enumerate() {
-        *refusing.lock() = Some(status);
+    // A server that is broken or has too much to do has refused nobody.
+    let rows = [
+        ("400 Bad Request", "/authentication", 401),
+        ("401 Unauthorized", "/authentication", 401),
+        ("429 Too Many", "/communication", 429),
+        ("503 Oops", "/communication", 503),
+    ];
+    for (at, (answer, kind, status)) in rows.into_iter().enumerate() {
+        *refusing.lock() = Some(answer);
         let policy = oauth(stub.port, "oauth2", "client: { id: me, secret: '${ $secrets.one }' }");
         let fault = near.http(&format!("r{at}"), &policy).await.unwrap_err();
-        assert!(fault.error_type.ends_with("/authentication") && fault.status == 401, "{fault:?}");
+        assert!(fault.error_type.ends_with(kind) && fault.status == status, "{fault:?}");
         let detail = fault.detail.unwrap();
         assert!(detail.contains("invalid_client") && !detail.contains("cl1ent-secret"), "{detail}");
     }
@@ -223,4 +230,14 @@ async fn a_refused_client_is_an_authentication_error_that_tells_no_secret() {
     let issuers = oauth(stub.port, "oidc", "issuers: [ somebody-else ], client: { id: me, secret: s }");
     let fault = near.http("issuers", &issuers).await.unwrap_err();
     assert!(fault.detail.unwrap().contains("not one that the policy lists"));
+    // Reached under another name than it gives itself.
+    let other = with(
+        stub.port,
+        &format!(
+            "{{ oidc: {{ authority: 'http://localhost:{}/realm', client: {{ id: me, secret: s }} }} }}",
+            stub.port
+        ),
+    );
+    let fault = near.http("other", &other).await.unwrap_err();
+    assert!(fault.detail.unwrap().contains("speaks for the issuer"));
 }

@@ -40,33 +40,33 @@ impl<'t> Lowering<'t, '_> {
             let base = format!("{reference}/foreach/do");
             self.iterator(foreach, &base)
         });
-        let to = at.get("to").map(|to| self.strategy(to)).unwrap_or_default();
+        let to = at.get("to").map(|to| self.strategy(to, Site::Body)).unwrap_or_default();
         Kind::Listen { to, read, foreach }
     }
 
     /// Which events are consumed, and when that ends.
-    pub(super) fn strategy(&mut self, to: At<'_>) -> Strategy {
-        let (filters, consume) = self.filters(to);
+    pub(super) fn strategy(&mut self, to: At<'_>, site: Site) -> Strategy {
+        let (filters, consume) = self.filters(to, site);
         let until = to.get("until").and_then(|until| match until.text() {
             Some(text) if is_never(text) => Some(Until::Never),
-            Some(_) => self.expression(until, Site::Body).map(Until::Expr),
+            Some(_) => self.expression(until, site).map(Until::Expr),
             None => {
-                let (filters, consume) = self.filters(until);
+                let (filters, consume) = self.filters(until, site);
                 Some(Until::Events { filters, consume })
             }
         });
         Strategy { filters, consume, until }
     }
 
-    fn filters(&mut self, to: At<'_>) -> (Vec<EventFilter>, Consume) {
+    fn filters(&mut self, to: At<'_>, site: Site) -> (Vec<EventFilter>, Consume) {
         let several = |key| to.get(key).into_iter().flat_map(At::items);
         let filters = to.get("one").into_iter().chain(several("any")).chain(several("all"));
-        let filters = filters.map(|filter| self.filter(filter)).collect();
+        let filters = filters.map(|filter| self.filter(filter, site)).collect();
         (filters, if to.get("all").is_some() { Consume::All } else { Consume::Any })
     }
 
-    fn filter(&mut self, at: At<'_>) -> EventFilter {
-        let with = at.get("with").map(|with| self.members(with, Site::Body)).unwrap_or_default();
+    fn filter(&mut self, at: At<'_>, site: Site) -> EventFilter {
+        let with = at.get("with").map(|with| self.members(with, site)).unwrap_or_default();
         for (name, wanted) in
             at.get("with").into_iter().flat_map(At::entries).filter(|(name, _)| *name != "data")
         {
@@ -79,8 +79,8 @@ impl<'t> Lowering<'t, '_> {
         }
         let mut correlate = Vec::new();
         for (key, correlation) in at.get("correlate").into_iter().flat_map(At::entries) {
-            let expect = self.template_in(correlation, "expect", Site::Body);
-            if let Some(from) = self.expression_in(correlation, "from", Site::Body) {
+            let expect = self.template_in(correlation, "expect", site);
+            if let Some(from) = self.expression_in(correlation, "from", site) {
                 correlate.push(Correlation { key: key.to_owned(), from, expect });
             }
         }

@@ -23,10 +23,15 @@ pub(super) enum Site {
     /// `with` of a call and authentication: the only place for secrets.
     With,
     Export,
+    /// What a schedule says of events: there is an event, and no instance yet.
+    Schedule,
 }
 
 impl Site {
     fn allows(self, argument: &str) -> bool {
+        if self == Site::Schedule {
+            return !ARGUMENTS.contains(&argument);
+        }
         let body = matches!(self, Site::Body | Site::With | Site::Export);
         match argument {
             "workflow" | "runtime" => true,
@@ -46,6 +51,7 @@ impl Site {
             Site::TaskInput => "`if` and `input.from`",
             Site::Body | Site::With => "a task",
             Site::Export => "`export`",
+            Site::Schedule => "a schedule's events",
         }
     }
 }

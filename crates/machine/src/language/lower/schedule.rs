@@ -2,7 +2,7 @@
 
 use super::{Lowering, expression::Site};
 use crate::{
-    ir::{Delay, Missed, Schedule, Strategy, Until, When},
+    ir::{Consume, Delay, Missed, Schedule, Strategy, Until, When},
     language::{shape::span_of, source::At},
     schedule::{self, INTERVAL_MIN},
     time::Span,
@@ -31,7 +31,14 @@ impl<'t> Lowering<'t, '_> {
     }
 
     fn events(&mut self, on: At<'_>) -> Option<Strategy> {
-        let strategy = self.strategy(on);
+        let strategy = self.strategy(on, Site::Schedule);
+        if strategy.consume == Consume::All && strategy.filters.is_empty() {
+            let message = "`all` of no events is there at any time".to_owned();
+            let hint = "name the events, or write `any: []` to start with every event".to_owned();
+            let place = on.get("all").map_or(on.place(), At::place);
+            self.error(place, "bad-schedule", message, Some(hint));
+            return None;
+        }
         if strategy.until != Some(Until::Never) {
             return Some(strategy);
         }

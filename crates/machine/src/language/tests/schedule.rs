@@ -1,6 +1,6 @@
 //! `schedule`, and the two hints about it in `document.metadata.windlass`.
 
-use super::{refused, yaml};
+use super::{Format, compile_text, refused, yaml};
 use crate::{
     ir::{Missed, Schedule, When},
     time::Span,
@@ -52,6 +52,15 @@ fn what_makes_no_sense_is_refused() {
         &document("", "on: { any: [ { with: { type: a } } ], until: '${ false }' }"),
         "2:58 /schedule/on/until bad-schedule: `until` never holds, so nothing would ever start => leave `until` out to start an instance for every event",
     );
+    refused(
+        &document("", "on: { all: [] }"),
+        "2:24 /schedule/on/all bad-schedule: `all` of no events is there at any time => name the events, or write `any: []` to start with every event",
+    );
+    for argument in ["$workflow.id", "$runtime.name", "$context.x", "$input", "$task.name"] {
+        let on = format!("on: {{ any: [ {{ with: {{ type: a }} }} ], until: '{argument} != null' }}");
+        let problems = compile_text(document("", &on).as_bytes(), Format::Yaml).expect_err(argument);
+        assert_eq!(problems[0].code, "argument-unavailable", "{argument}");
+    }
     refused(
         &document("", "cron: '0 0 30 2 *'"),
         "2:19 /schedule/cron bad-cron: the cron expression `0 0 30 2 *` names a day that never comes => write minute, hour, day of month, month and day of week, such as `0 8 * * 1-5`",

@@ -10,8 +10,8 @@ use base64::{
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
 use bytes::Bytes;
-use hyper::Method;
-use machine::{Data, Fault, Time, ir::Scheme, time::Span};
+use hyper::{Method, StatusCode};
+use machine::{Data, Fault, Time, fault::Kind, ir::Scheme, time::Span};
 use parking_lot::Mutex;
 use ring::hmac;
 use sha2::{Digest, Sha256};
@@ -116,10 +116,17 @@ impl Attempt<'_> {
         let response = self.egress.send(request).await?;
         let document = Data::parse(&response.body).ok().filter(|_| response.status.is_success());
         let document = document.ok_or_else(|| {
-            unauthenticated(format!("{at} answered {}, and no OpenID configuration", response.status))
+            let detail = format!("{at} answered {}, and no OpenID configuration", response.status);
+            ungranted(response.status, detail)
         })?;
         let issuer = document.get("issuer").map(|issuer| issuer.to_text()).unwrap_or_default();
         check_issuer(policy, &issuer)?;
+        // A list names whom else to trust; without one whoever is asked speaks for himself alone.
+        if !lists_issuers(policy) && issuer.trim_end_matches('/') != authority {
+            return Err(unauthenticated(format!(
+                "{at} speaks for the issuer {issuer:?}, not for {authority:?}"
+            )));
+        }
         let endpoint = document.get("token_endpoint").and_then(|url| url.as_str().map(str::to_owned));
         let endpoint = endpoint.ok_or_else(|| unauthenticated(format!("{at} names no token endpoint")))?;
         url_of(&endpoint, &endpoint)
@@ -233,11 +240,8 @@ impl Attempt<'_> {
             let code: String =
                 text("error").unwrap_or_default().chars().filter(|c| !c.is_control()).take(60).collect();
             let code = if code.is_empty() { "no token".to_owned() } else { code };
-            return Err(unauthenticated(format!(
-                "{at} answered {}: {}",
-                response.status,
-                self.secrets.blot(&code)
-            )));
+            let detail = format!("{at} answered {}: {}", response.status, self.secrets.blot(&code));
+            return Err(ungranted(response.status, detail));
         };
         for key in ["access_token", "refresh_token", "id_token"] {
             if let Some(text) = text(key) {
@@ -258,6 +262,20 @@ impl Attempt<'_> {
 }
 
 /// Refuses an issuer that the policy does not list, if it lists any.
+/// No token was given. A server that is overloaded or broken has refused nobody: asking again later may help.
+fn ungranted(status: StatusCode, detail: String) -> Fault {
+    if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
+        return unauthenticated(detail);
+    }
+    let mut fault = Fault::new(Kind::Communication, detail);
+    fault.status = status.as_u16();
+    fault
+}
+
+fn lists_issuers(policy: &Policy) -> bool {
+    policy.members.get("issuers").is_some_and(|listed| !listed.is_empty())
+}
+
 fn check_issuer(policy: &Policy, issuer: &str) -> Result<(), Fault> {
     let listed = policy.members.get("issuers").unwrap_or_default();
     let listed: Vec<String> =
