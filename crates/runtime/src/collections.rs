@@ -6,7 +6,7 @@
 use crate::{
     api::Refusal,
     engine::Engine,
-    refusal, schedules,
+    refusal, rows, schedules,
     turn::{self, Undecided},
 };
 use machine::{
@@ -159,8 +159,8 @@ impl Offering<'_> {
         let before = engine.store.collection(tenant, schedule).await.map_err(refusal::of_store)?;
         let Some(program) = active(engine, tenant, schedule).await? else { return Ok(()) };
         let Some(to) = strategy(&program) else { return Ok(()) };
-        let open: Vec<Listening> = serde_json::from_slice(&before.open).unwrap_or_default();
-        let had_any = !open.is_empty();
+        let open = self.read(&before.open, caused);
+        let had_any = !before.open.is_empty();
         let Offered { taken, open, complete, given_up, failed } = self.offered(&program, to, open).await?;
         if let Some(fault) = failed {
             let why = fault.detail.as_deref().unwrap_or("it faulted");
@@ -175,7 +175,7 @@ impl Offering<'_> {
             return Ok(());
         }
         if had_any || !open.is_empty() {
-            let open = if open.is_empty() { vec![] } else { serde_json::to_vec(&open).unwrap_or_default() };
+            let open = if open.is_empty() { vec![] } else { rows::to_json(&open) };
             caused.writes.push(Write::PutCollection { schedule, open, expected_version: before.version });
         }
         if given_up > 0 {
@@ -189,6 +189,21 @@ impl Offering<'_> {
             Some(events) => caused.started.extend(self.start(program, events).await?),
         }
         Ok(())
+    }
+
+    /// The collections under way. What cannot be read must not keep events from being published, nor go silently.
+    fn read(&self, open: &[u8], caused: &mut Caused) -> Vec<Listening> {
+        if open.is_empty() {
+            return vec![];
+        }
+        serde_json::from_slice(open).unwrap_or_else(|error| {
+            let Offering { tenant, schedule, .. } = self;
+            tracing::error!(%tenant, %schedule, %error, "what a schedule has collected cannot be read");
+            caused
+                .writes
+                .push(self.ledger(format!("what was collected cannot be read and is given up: {error}")));
+            vec![]
+        })
     }
 
     async fn offered(

@@ -350,6 +350,7 @@ mod tests {
     #[test]
     fn data_does_not_steer_the_terminal() {
         assert_eq!(shown("\u{1b}[31mRED\u{9b}0m".to_owned()), "\\u{1b}[31mRED\\u{9b}0m");
+        assert_eq!(shown("a\u{202e}b".to_owned()), "a\\u{202e}b", "nor turns its writing round");
         assert_eq!(shown("two\nlines\tand é".to_owned()), "two\nlines\tand é");
     }
 

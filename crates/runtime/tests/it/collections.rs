@@ -5,7 +5,7 @@ use machine::{Data, language::Format};
 use runtime::api::Published;
 use serde_json::{Value, json};
 use store::{
-    Write,
+    Outcome, Write,
     views::{InstanceFilter, InstanceView},
 };
 
@@ -103,6 +103,41 @@ async fn a_crash_around_the_commit_neither_loses_nor_doubles_what_is_collected()
             node.stop().await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_collected_is_in_the_ledger_and_the_rest_is_kept() {
+    let world = World::new();
+    let node = world.node().await;
+    let until = "(map(.data.order | tonumber) | add) >= 3";
+    node.deploy(
+        "d",
+        &format!(
+            "schedule: {{ on: {{ any: [ {{ with: {{ type: tick }} }} ], until: '{until}' }} }}\n\
+             do: [ {{ a: {{ set: {{ got: '${{ map(.id) }}' }} }} }} ]"
+        ),
+    )
+    .await;
+    assert!(node.told("a", "tick", "1").await.started.is_empty());
+    let left_out = node.told("bad", "tick", "x").await;
+    let row = world.store.event(&world.tenant, left_out.id).await.unwrap().unwrap();
+    assert_eq!((row.collected, row.started), (0, 0));
+    let done = node.told("b", "tick", "2").await;
+    assert_eq!(node.got(&done).await, json!(["a", "b"]), "those before and after it stay");
+    let schedule = machine::id::schedule(&world.tenant, "test", "d");
+    let ledger = async || world.store.slots(&world.tenant, schedule, None, 10).await.unwrap();
+    let said: Vec<_> = ledger().await.into_iter().map(|slot| (slot.outcome, slot.detail.unwrap())).collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].0 == "failed" && said[0].1.starts_with("event bad was left out"), "{said:?}");
+
+    // What an unknown program wrote there is given up, not obeyed and not in the way.
+    let before = world.store.collection(&world.tenant, schedule).await.unwrap();
+    let garbage = Write::PutCollection { schedule, open: b"[[".to_vec(), expected_version: before.version };
+    assert_eq!(world.write(vec![garbage]).await, Outcome::Committed);
+    assert!(node.told("c", "tick", "1").await.started.is_empty());
+    let done = node.told("d", "tick", "2").await;
+    assert_eq!(node.got(&done).await, json!(["c", "d"]));
+    assert_eq!(ledger().await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,6 +67,10 @@ async fn a_key_is_shown_once_works_and_is_revoked_at_once() {
     let secret = made["secret"].as_str().unwrap();
     let id = made["id"].as_str().unwrap();
     assert_eq!(world.ask("GET", "/api/v1/me", Some(secret), "").await.ok(200)["name"], "ci");
+    for name in ["two\nlines", "\u{1b}[31mred", "turned\u{202e}round"] {
+        let answer = world.post("/api/v1/keys", json!({"name": name, "roles": ["developer"]})).await;
+        answer.problem(400, "invalid-value");
+    }
     let list = world.get("/api/v1/keys").await;
     assert!(!list.text().contains(secret.rsplit_once('_').unwrap().1), "a list shows no secret");
     assert!(list.json()["items"].as_array().unwrap().iter().any(|key| key["id"] == id));

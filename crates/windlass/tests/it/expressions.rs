@@ -29,6 +29,34 @@ async fn hostile_expressions_fail_their_step_only() {
     assert_eq!(engine.cli(&["instance", "list"]).await.code, Some(0), "the engine keeps serving");
 }
 
+/// Requests are let out before the engine stops: one that waits for the sandbox gets its answer and not a closed
+/// connection. There are more than the sandbox could get done while requests are let out.
+#[tokio::test]
+async fn a_stop_answers_those_who_wait_for_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    engine
+        .deploy(
+            "document: { dsl: 1.0.3, namespace: test, name: endless, version: 1.0.0 }\n\
+             do: [ { a: { set: { x: '${ def f(x): f(f(x)); f(1) }' } } } ]\n",
+        )
+        .await;
+    let body = json!({ "definition": { "namespace": "test", "name": "endless" }, "input": {} });
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let request = engine.request("POST", "/instances").json(&body);
+        waiting.spawn(async move { request.send().await.map(|answer| answer.status().as_u16()) });
+    }
+    // The first of them has been computed, so the others stand in line.
+    assert_eq!(waiting.join_next().await.unwrap().unwrap().unwrap(), 201);
+    let (status, _) = engine.terminate().await;
+    assert_eq!(status.code(), Some(0));
+    while let Some(answer) = waiting.join_next().await {
+        let status = answer.unwrap().expect("an answer");
+        assert!(status == 201 || status == 503, "{status}");
+    }
+}
+
 /// Definitions whose one expression takes a while: within its bounds, but too long for the threads of the engine; or
 /// one that only the sandbox may evaluate at all.
 const SLOW: [&str; 2] =
