@@ -11,6 +11,7 @@ use crate::{
     lost::Suspects,
     slots,
     turn::{Source, Work},
+    weights,
 };
 use machine::{Command, TenantId, Time, time::Span};
 use std::{
@@ -114,6 +115,10 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             };
             engine.wake.outbox();
             engine.wake.slots.at(engine.now());
+            if let Err(error) = weights::reload(&engine).await {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, "reading the weights of tenants failed");
+            }
             if let Err(error) = events::purge(&engine).await {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "deleting expired events failed");

@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     events,
     hub::End,
-    library, refusal, schedules, secrets, signals, starts, tasks_for_people,
+    library, refusal, schedules, secrets, signals, starts, tasks_for_people, weights,
     turn::{self, Work},
 };
 use futures_util::future::BoxFuture;
@@ -432,6 +432,7 @@ impl Handle {
             id: tenant.clone(),
             title: title.to_owned(),
             status: "active".to_owned(),
+            weight: 1,
             created_at: self.engine.now(),
         };
         match self.commit(tenant, vec![Write::CreateTenant(row)]).await? {
@@ -443,6 +444,16 @@ impl Handle {
             }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Changes a tenant's title or weight, each only if it is given.
+    pub async fn change_tenant(
+        &self,
+        tenant: &TenantId,
+        title: Option<String>,
+        weight: Option<u32>,
+    ) -> Answer<()> {
+        weights::change_tenant(&self.engine, tenant, title, weight).await
     }
 
     /// Makes a key, good until `expires_at` if that is given; only its hash is stored.

@@ -1,5 +1,5 @@
-//! The calls this node has taken on: one bounded lane per tenant, lanes served in turn, and in a lane its targets in
-//! turn.
+//! The calls this node has taken on: one bounded lane per tenant, lanes served in turn and by weight, and in a lane its
+//! targets in turn.
 //!
 //! Room for a call is reserved before its row is written (born claimed) or claimed, and freed when the call is off
 //! this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
@@ -31,6 +31,8 @@ struct Lanes {
     tenants: BTreeMap<TenantId, Lane>,
     /// Tenants with something queued, in the order they are served.
     ring: VecDeque<TenantId>,
+    /// Of tenants whose weight is not 1.
+    weights: BTreeMap<TenantId, u32>,
     in_flight: usize,
     /// Calls being handled, by target.
     busy: BTreeMap<String, usize>,
@@ -40,6 +42,8 @@ struct Lanes {
 struct Lane {
     reserved: usize,
     in_flight: usize,
+    /// Calls it may still take before it is the next one's turn.
+    credit: u32,
     /// By target, oldest first.
     queued: BTreeMap<String, VecDeque<Item>>,
     /// Targets with something queued, in the order they are served.
@@ -110,6 +114,11 @@ impl CallQueue {
         })
     }
 
+    /// How much each tenant is given in its turn; 1 for those that are not named.
+    pub(crate) fn weigh(&self, weights: BTreeMap<TenantId, u32>) {
+        self.shared.lanes.lock().weights = weights;
+    }
+
     /// Room for one more call of the tenant, if there is any.
     pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation> {
         let mut lanes = self.shared.lanes.lock();
@@ -148,7 +157,7 @@ impl CallQueue {
         }
     }
 
-    /// The next call that may be handled now: tenants in turn, workers within their caps. Calls dropped since they
+    /// The next call that may be handled now: tenants in turn, each as often as its weight says, workers within their caps. Calls dropped since they
     /// were queued are left out.
     pub(crate) fn next(&self) -> Option<Item> {
         // Their reservations lock the lanes when they end, so that must be after the lock.
@@ -182,17 +191,24 @@ impl Lanes {
         if self.in_flight >= max {
             return None;
         }
-        // Others wait as well: nobody takes more than half, so that one tenant's slow calls leave room.
-        let tenant_max = if self.ring.len() > 1 { max.div_ceil(2) } else { max };
+        let total: u64 = self.ring.iter().map(|tenant| u64::from(self.weight(tenant))).sum();
         for _ in 0..self.ring.len() {
             let tenant = self.ring.pop_front()?;
+            let weight = self.weight(&tenant);
+            // While others wait nobody takes more than half, or more than its weight is worth: slow calls leave room.
+            let share = (max as u64 * u64::from(weight)).div_ceil(total.max(1)) as usize;
+            let tenant_max = share.max(max.div_ceil(2));
             let lane = self.tenants.get_mut(&tenant)?;
             let item = match lane.in_flight < tenant_max {
                 true => lane.next(&self.busy, queue, dropped),
                 false => None,
             };
-            if !lane.queued.is_empty() {
-                self.ring.push_back(tenant);
+            let left = if lane.credit == 0 { weight } else { lane.credit } - 1;
+            lane.credit = if item.is_some() { left } else { 0 };
+            match (lane.queued.is_empty(), lane.credit) {
+                (true, _) => lane.credit = 0,
+                (false, 0) => self.ring.push_back(tenant),
+                (false, _) => self.ring.push_front(tenant),
             }
             if let Some(item) = item {
                 lane.in_flight += 1;
@@ -202,6 +218,10 @@ impl Lanes {
             }
         }
         None
+    }
+
+    fn weight(&self, tenant: &TenantId) -> u32 {
+        self.weights.get(tenant).copied().unwrap_or(1).max(1)
     }
 
     /// Forgets a lane with nothing in it.
@@ -313,6 +333,41 @@ mod tests {
         assert_eq!(others, [10, 11], "acme has its half");
         assert!(queue.next().is_none(), "all are taken");
         drop((first, second));
+    }
+
+    #[test]
+    fn a_tenant_is_served_as_often_as_its_weight_says() {
+        let (queue, held) = (CallQueue::new(10, 10, vec![]), Held::default());
+        queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
+        for token in 0..6 {
+            push(&queue, &held, "acme", token, "a");
+        }
+        for token in 10..14 {
+            push(&queue, &held, "zoo", token, "a");
+        }
+        assert_eq!(tokens(&queue), [0, 1, 2, 10, 3, 4, 5, 11, 12, 13]);
+        // What is queued already is served by the weights as they are.
+        for token in 0..4 {
+            push(&queue, &held, "acme", token, "a");
+            push(&queue, &held, "zoo", 10 + token, "a");
+        }
+        assert_eq!(queue.next().map(|item| item.row.token), Some(0));
+        queue.weigh(BTreeMap::new());
+        let rest: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
+        assert_eq!(rest, [1, 2, 10, 3, 11, 12, 13], "a turn that has begun is finished");
+    }
+
+    #[test]
+    fn weight_is_worth_room_while_others_wait() {
+        let (queue, held) = (CallQueue::new(20, 8, vec![]), Held::default());
+        queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
+        for token in 0..8 {
+            push(&queue, &held, "acme", token, "a");
+            push(&queue, &held, "zoo", 10 + token, "a");
+        }
+        let taken: Vec<Item> = std::iter::from_fn(|| queue.next()).collect();
+        let of_acme = taken.iter().filter(|item| item.tenant == tenant("acme")).count();
+        assert_eq!((taken.len(), of_acme), (8, 6));
     }
 
     #[test]

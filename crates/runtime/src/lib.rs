@@ -50,6 +50,7 @@ mod tasks_for_people;
 mod trace;
 mod turn;
 mod versions;
+mod weights;
 
 pub use definitions::Programs;
 pub use handle::Handle;
@@ -57,3 +58,4 @@ pub use node::{Node, Parts};
 pub use options::Options;
 pub use schedules::ScheduleOrder;
 pub use tasks::Halt;
+pub use weights::WEIGHT_MAX;

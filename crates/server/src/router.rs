@@ -121,6 +121,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(schedules::trigger))
         .routes(routes!(clock::read, clock::advance))
         .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(tenants::change))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(secrets::list))

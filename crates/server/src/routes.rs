@@ -29,6 +29,10 @@ const fn put(path: &'static str, access: Access) -> Route {
     Route { method: "PUT", path, access, documented: true }
 }
 
+const fn patch(path: &'static str, access: Access) -> Route {
+    Route { method: "PATCH", path, access, documented: true }
+}
+
 const fn delete(path: &'static str, access: Access) -> Route {
     Route { method: "DELETE", path, access, documented: true }
 }
@@ -90,6 +94,7 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/dev/clock", Needs(DevClock)),
     get("/api/v1/tenants", Needs(TenantsRead)),
     post("/api/v1/tenants", Needs(TenantsWrite)),
+    patch("/api/v1/tenants/{id}", Needs(TenantsWrite)),
     get("/api/v1/keys", Needs(KeysRead)),
     post("/api/v1/keys", Needs(KeysWrite)),
     delete("/api/v1/keys/{id}", Needs(KeysWrite)),

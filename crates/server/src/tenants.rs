@@ -1,4 +1,4 @@
-//! Tenants: list and create. For `platform` keys only.
+//! Tenants: list, create and change. For `platform` keys only.
 
 use crate::{
     app::{App, detached},
@@ -6,7 +6,7 @@ use crate::{
     body, code,
     page::{self, Cursors, Page},
     problem::{Problem, ProblemBody},
-    query::{NoParameters, Parameters},
+    query::{Named, NoParameters, Parameters},
     wire,
 };
 use axum::{
@@ -15,7 +15,9 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use machine::TenantId;
+use runtime::WEIGHT_MAX;
 use serde::Serialize;
+use store::rows::TenantRow;
 use utoipa::ToSchema;
 
 const ID_BYTES_MAX: usize = 63;
@@ -28,7 +30,18 @@ pub(crate) struct Tenant {
     title: String,
     /// active or suspended.
     status: String,
+    /// Where tenants wait for the same thing, one of weight 2 is given twice as much as one of weight 1.
+    weight: u32,
     created_at: String,
+}
+
+/// What to change of a tenant.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub(crate) struct TenantChange {
+    title: Option<String>,
+    /// 1 to 1000.
+    weight: Option<u32>,
 }
 
 /// A tenant to create.
@@ -72,13 +85,17 @@ pub(crate) async fn list(
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(|row| cursors.write(row.id.as_str().as_bytes()));
-    let items = rows.into_iter().map(|row| Tenant {
+    Ok(Json(Page { items: rows.into_iter().map(tenant).collect(), next }))
+}
+
+fn tenant(row: TenantRow) -> Tenant {
+    Tenant {
         id: row.id.to_string(),
         title: row.title,
         status: row.status,
+        weight: row.weight,
         created_at: wire::time(row.created_at),
-    });
-    Ok(Json(Page { items: items.collect(), next }))
+    }
 }
 
 /// Creates a tenant.
@@ -103,4 +120,46 @@ pub(crate) async fn create(
     let created = CreatedTenant { id: text, title: title.clone() };
     detached(async move { Ok(app.handle.create_tenant(&id, &title).await?) }).await?;
     Ok((StatusCode::CREATED, Json(created)))
+}
+
+/// Changes a tenant's title or weight. A weight counts at once, for what is queued already too.
+#[utoipa::path(
+    patch, path = "/api/v1/tenants/{id}", tag = "access", operation_id = "change_tenant",
+    params(("id" = String, Path)),
+    request_body = TenantChange,
+    responses(
+        (status = 200, description = "as it is now", body = Tenant),
+        (status = 404, description = "no such tenant", body = ProblemBody),
+    )
+)]
+pub(crate) async fn change(
+    State(app): State<App>,
+    _: NoParameters,
+    Named(id): Named<String>,
+    body: body::Json,
+) -> Result<Json<Tenant>, Problem> {
+    let fields = body.fields(&["title", "weight"])?;
+    let title = fields.label("title", TITLE_BYTES_MAX)?;
+    let weight = weight(&fields)?;
+    if title.is_none() && weight.is_none() {
+        return Err(Problem::at(code::MISSING_KEY, "", "give a title or a weight"));
+    }
+    let id = TenantId::new(&id).map_err(|_| Problem::not_found("tenant"))?;
+    let row = detached(async move {
+        app.handle.change_tenant(&id, title, weight).await?;
+        Ok(app.store().tenant(&id).await?)
+    })
+    .await?;
+    row.map(|row| Json(tenant(row))).ok_or_else(|| Problem::not_found("tenant"))
+}
+
+fn weight(fields: &body::Fields) -> Result<Option<u32>, Problem> {
+    let Some(value) = fields.value("weight") else { return Ok(None) };
+    let weight = value.as_i64().and_then(|weight| u32::try_from(weight).ok());
+    let weight = weight.filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+    let wrong = || {
+        let detail = format!("this must be a whole number from 1 to {WEIGHT_MAX}");
+        Problem::at(code::INVALID_VALUE, "/weight", detail)
+    };
+    weight.map(Some).ok_or_else(wrong)
 }

@@ -54,6 +54,11 @@ pub enum Write {
     CreateDefinition(Box<DefinitionRow>),
     /// Inserts a tenant; `Conflict::Exists` if it is there.
     CreateTenant(TenantRow),
+    /// Changes the commit's tenant where something is given; `Conflict::Gone` if it is not there.
+    ChangeTenant {
+        title: Option<String>,
+        weight: Option<u32>,
+    },
     /// Inserts or replaces a secret, its version one higher; if `expected_version` is given and is not the stored
     /// one, `Conflict::Version`.
     PutSecret {

@@ -13,7 +13,7 @@ pub const NAMED_MAX: usize = 220;
 pub struct Hint {
     /// Rows that no node owns are due.
     pub queues: bool,
-    /// Clocks of tenants were moved.
+    /// Clocks of tenants were moved, or their weights changed.
     pub clocks: bool,
     pub ended: Ended,
 }

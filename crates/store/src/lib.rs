@@ -7,13 +7,16 @@
 
 pub mod commit;
 pub mod datasets;
+pub mod doctor;
 pub mod hint;
 pub mod postgres;
 pub mod rows;
 pub mod sqlite;
+pub mod transfer;
 pub mod views;
 
 mod port;
+mod share;
 mod told;
 pub use commit::{Commit, Conflict, Outcome, Write};
 pub use hint::{Hint, Hints, NoHints};

@@ -284,6 +284,8 @@ pub struct TenantRow {
     pub title: String,
     /// `active suspended`.
     pub status: String,
+    /// Where tenants wait for the same thing, one of weight 2 is given twice as much as one of weight 1.
+    pub weight: u32,
     pub created_at: Time,
 }
 

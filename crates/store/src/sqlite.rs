@@ -10,6 +10,7 @@ mod backup;
 mod claim;
 mod core;
 mod dataset;
+mod doctor;
 mod error;
 mod event;
 mod host;
@@ -27,16 +28,19 @@ mod schedule;
 mod semver;
 mod statement;
 mod threaded;
+mod transfer;
 mod write;
 
 pub use apply::Batch;
 pub use backup::{backup, restore};
 pub use core::Core;
+pub use doctor::doctor;
 pub use inline::Inline;
 pub use read::Read;
 pub use semver::by_preference;
 pub(crate) use semver::compare as compare_versions;
 pub use threaded::Sqlite;
+pub use transfer::AtRest;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod setup;
 mod w1;
 mod w3;
 mod w4;
+mod w8;
 
 use crate::out::Out;
 use anyhow::Result;
@@ -24,6 +25,8 @@ pub(crate) enum Workload {
     W3,
     /// Fan-out over 1,000, 10,000 and 100,000 items: microseconds per item, which must not grow.
     W4,
+    /// Fairness: a tenant with few workflows beside a large backlog, and Jain's index over equal and weighted tenants.
+    W8,
     /// A condition with its data in memory: microseconds. Needs no store.
     Expr,
     /// W1 and W3, one after the other.
@@ -33,7 +36,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store or on PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench expr --seconds 2"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -62,6 +65,9 @@ pub(crate) struct Args {
     /// w4: what each child does: one step in process, one durable call, or one step that faults.
     #[arg(long, value_enum, default_value = "pure")]
     pub(crate) child: w4::Child,
+    /// w8: instances of the busy tenant that become due at once.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(8..), value_name = "INSTANCES")]
+    pub(crate) backlog: u64,
     /// Folder for the database; decides which disk is measured. A temporary one by default.
     #[arg(long)]
     pub(crate) data: Option<PathBuf>,
@@ -77,6 +83,11 @@ pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
         let report = w4::measure(&bench, &args).await;
         bench.stop().await;
         return w4::print(&report?, out);
+    }
+    if args.workload == Workload::W8 {
+        let report = w8::measure(&bench, &args).await;
+        bench.stop().await;
+        return w8::print(&report?, out);
     }
     let mut reports = Vec::new();
     if args.workload != Workload::W3 {

@@ -1,7 +1,7 @@
 //! Every command and flag, and their help. Completion is generated from the same tree.
 
 use crate::{
-    bench,
+    bench, doctor,
     failure::Failure,
     migrate,
     out::{Format, Out},
@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Serve(serve::Args),
     /// Make the tables of a PostgreSQL database, or change them to what this program needs
     Migrate(migrate::Args),
+    /// Check the store and how its server is set up, and say what to do where something is wrong
+    Doctor(doctor::Args),
     /// Definitions: deploy, validate, list, show, fmt, diff, preflight
     #[command(subcommand, visible_alias = "definition", aliases = ["defs", "definitions"])]
     Def(def::Verb),
@@ -95,7 +97,7 @@ pub(crate) enum Command {
     /// Dead letters: list, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
-    /// Tenants: create, list
+    /// Tenants: create, change, list
     #[command(subcommand, alias = "tenants")]
     Tenant(tenant::Verb),
     /// API keys: create, list, revoke
@@ -104,7 +106,7 @@ pub(crate) enum Command {
     /// Secrets that calls need: set, list, delete
     #[command(subcommand, alias = "secrets")]
     Secret(secret::Verb),
-    /// Back up and restore the data of an embedded engine
+    /// Back up and restore the data of an embedded engine; move tenants from store to store
     #[command(subcommand)]
     Admin(admin::Verb),
     /// Measure throughput and latency on this machine, beside what the machine itself can do

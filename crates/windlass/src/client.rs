@@ -58,6 +58,10 @@ impl Ask {
         Ask::new(Method::PUT, format!("/api/v1{}", path.as_ref()))
     }
 
+    pub(crate) fn patch(path: impl AsRef<str>) -> Ask {
+        Ask::new(Method::PATCH, format!("/api/v1{}", path.as_ref()))
+    }
+
     pub(crate) fn delete(path: impl AsRef<str>) -> Ask {
         Ask::new(Method::DELETE, format!("/api/v1{}", path.as_ref()))
     }

@@ -9,7 +9,12 @@ use self::retention::Retention;
 use crate::{failure::Failure, logs, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
-use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use toml::{Table, Value};
 
 /// What an operator can set.
@@ -223,6 +228,16 @@ fn whole(number: usize) -> i64 {
 }
 
 impl Config {
+    /// The file at `path`, if there is one, overridden by the environment, checked.
+    pub(crate) fn load(path: Option<&Path>) -> Result<Config, Failure> {
+        let text = match path {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
+            None => String::new(),
+        };
+        Config::read(&text, |name| std::env::var(name).ok())
+    }
+
     /// The file's text, overridden by the environment, checked.
     pub(crate) fn read(text: &str, env: impl Fn(&str) -> Option<String>) -> Result<Config, Failure> {
         let wrong = |detail: String| Failure::usage("the configuration is not valid").detail(detail);

@@ -4,8 +4,9 @@ use crate::{
     failure::{Exit, Failure},
     out,
 };
+use machine::time::Span;
 use runtime::{
-    Handle, Node, Parts,
+    Halt, Handle, Node, Parts,
     clock::{Clock, SharedClock, SystemClock},
     sandbox::{self, Sandbox},
     secrets::Keyring,
@@ -23,12 +24,15 @@ use store::{
 };
 use tokio::{
     net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{SignalKind, signal},
 };
+use tokio_util::sync::CancellationToken;
 use worker::Declaration;
 
 /// The hidden command that makes this binary an evaluator process.
 pub(crate) const SANDBOX_ARGUMENT: &str = "sandbox-evaluator";
+/// Between two tries to join the store again.
+const JOIN_PAUSE: Span = Span::from_secs(1);
 /// The store's file inside a data folder.
 pub(crate) const STORE_FILE: &str = "windlass.db";
 
@@ -58,6 +62,7 @@ fn open(path: &Path) -> Result<Arc<dyn Store>, Failure> {
 }
 
 /// A store, how nodes on it wake each other, and the clock that they go by.
+#[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     hints: Arc<dyn Hints>,
@@ -143,21 +148,67 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Starts a node; `sole` if no other process can be using the store.
-pub(crate) async fn start(
-    Shared { store, hints, clock }: Shared,
+/// What nodes of this process are made of. A node that another took over is gone for good; the process goes on with a new
+/// one.
+pub(crate) struct Recipe {
+    shared: Shared,
+    /// No other process can be using the store.
     sole: bool,
     workers: Vec<Declaration>,
-    mut options: runtime::Options,
+    options: runtime::Options,
     secrets: Keyring,
-) -> Result<Node, Failure> {
-    let evaluator = Arc::new(sandbox()?);
-    if !sole {
-        // A server makes several batches durable at once; a file does not.
-        options.batches_in_flight_max = postgres::BATCHES_MAX;
+    evaluator: Arc<Sandbox>,
+}
+
+impl Recipe {
+    pub(crate) fn new(
+        shared: Shared,
+        sole: bool,
+        workers: Vec<Declaration>,
+        mut options: runtime::Options,
+        secrets: Keyring,
+    ) -> Result<Recipe, Failure> {
+        if !sole {
+            // A server makes several batches durable at once; a file does not.
+            options.batches_in_flight_max = postgres::BATCHES_MAX;
+        }
+        Ok(Recipe { shared, sole, workers, options, secrets, evaluator: Arc::new(sandbox()?) })
     }
-    let parts = Parts { workers, options, evaluator, secrets, sole, hints, clock, ..Parts::new(store) };
-    Node::start(parts).await.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
+
+    /// Starts a node.
+    pub(crate) async fn start(&self) -> Result<Node, Failure> {
+        let started = Node::start(self.parts()).await;
+        started.map_err(|error| Failure::failed(format!("the engine cannot start: {error}")))
+    }
+
+    /// Starts a node in place of one that was taken over, as soon as the store lets it join.
+    async fn start_again(&self) -> Result<Node, Failure> {
+        loop {
+            match Node::start(self.parts()).await {
+                Ok(node) => return Ok(node),
+                Err(store::Error::Corrupt(why)) => {
+                    return Err(Failure::failed(format!("the engine cannot start again: {why}")));
+                }
+                Err(error) => tracing::warn!(%error, "joining again failed; it is tried again"),
+            }
+            let clock = &self.shared.clock;
+            clock.sleep_until(clock.now().after(JOIN_PAUSE)).await;
+        }
+    }
+
+    fn parts(&self) -> Parts {
+        let Shared { store, hints, clock } = self.shared.clone();
+        Parts {
+            workers: self.workers.clone(),
+            options: self.options.clone(),
+            evaluator: self.evaluator.clone(),
+            secrets: self.secrets.clone(),
+            sole: self.sole,
+            hints,
+            clock,
+            ..Parts::new(store)
+        }
+    }
 }
 
 /// Evaluates in processes of this same binary. Its path is looked up once, before an upgrade can put another there.
@@ -188,34 +239,78 @@ fn url_of(mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// The signals that ask a process to stop.
+/// The signals that ask a process to stop. The second one stops it at once.
+#[derive(Clone)]
 pub(crate) struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
+    asked: CancellationToken,
 }
 
 impl Stop {
     /// Listens from now on, so that a signal during the start is not lost.
     pub(crate) fn new() -> Result<Stop, Failure> {
         let listen = |kind| signal(kind).map_err(Failure::from);
-        Ok(Stop { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+        let (mut interrupt, mut terminate) =
+            (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        let stop = Stop { asked: CancellationToken::new() };
+        let asked = stop.asked.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if asked.is_cancelled() {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                asked.cancel();
+            }
+        });
+        Ok(stop)
     }
 
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
+    async fn asked(&self) {
+        self.asked.cancelled().await;
     }
 }
 
-/// Serves until a signal comes or the node must stop by itself, then stops without dropping what is in flight.
+/// Serves until a signal comes or the store cannot be trusted any more, then stops without dropping what is in flight. When
+/// another node takes this one over, which happens to one that was cut off from the store or stood still for too long,
+/// a new one takes its place.
 pub(crate) async fn serve(
+    listener: TcpListener,
+    recipe: Recipe,
+    mut node: Node,
+    options: server::Options,
+    stop: Stop,
+) -> Result<(), Failure> {
+    let listener = listener.into_std()?;
+    loop {
+        // Connections that come while there is no node wait in the socket.
+        let accepting = TcpListener::from_std(listener.try_clone()?)?;
+        match serve_one(accepting, node, options.clone(), &stop).await? {
+            Ended::Asked => return Ok(()),
+            Ended::TakenOver => {}
+        }
+        tracing::warn!("this process goes on as a new node");
+        node = tokio::select! {
+            node = recipe.start_again() => node?,
+            () = stop.asked() => return Ok(()),
+        };
+    }
+}
+
+/// Why a node of this process serves no more.
+enum Ended {
+    Asked,
+    TakenOver,
+}
+
+async fn serve_one(
     listener: TcpListener,
     node: Node,
     options: server::Options,
-    mut stop: Stop,
-) -> Result<(), Failure> {
+    stop: &Stop,
+) -> Result<Ended, Failure> {
     let handle: Handle = node.handle();
     let mut is_asked = false;
     let told = async {
@@ -226,10 +321,6 @@ pub(crate) async fn serve(
         node.leaving();
         if is_asked {
             out::note("stopping; once more to stop at once");
-            tokio::spawn(async move {
-                stop.asked().await;
-                std::process::exit(Exit::Interrupted as i32);
-            });
         }
     };
     let served = server::serve(listener, handle, options, told).await;
@@ -237,8 +328,9 @@ pub(crate) async fn serve(
     node.stop().await;
     served.map_err(|error| Failure::failed(format!("the server ended: {error}")))?;
     match halted {
-        None if is_asked => Ok(()),
+        None if is_asked => Ok(Ended::Asked),
         None => Err(Failure::failed("the engine stopped by itself")),
+        Some(Halt::TakenOver) => Ok(Ended::TakenOver),
         Some(why) => Err(Failure::failed(format!("{why}; this process stops"))),
     }
 }

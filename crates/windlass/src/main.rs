@@ -8,6 +8,7 @@ mod cli;
 mod client;
 mod config;
 mod demo;
+mod doctor;
 mod failure;
 mod host;
 mod logs;
@@ -55,6 +56,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Up(args) => engine(up::run(args, out)),
         Command::Serve(args) => engine(serve::run(args, out)),
         Command::Migrate(args) => engine(migrate::run(args, out)),
+        Command::Doctor(args) => engine(doctor::run(args, out)),
         Command::Completion { shell } => cli::completion(shell, &out),
         Command::Version => match out.format {
             Format::Json | Format::Jsonl => {
@@ -83,7 +85,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Secret(verb) => {
             ask(cli.global, out, async |context| verb::secret::run(verb, &context).await)
         }
-        Command::Admin(verb) => verb::admin::run(verb, &out),
+        Command::Admin(verb) => engine(verb::admin::run(verb, &out)),
         Command::Bench(args) => engine(async {
             bench::run(args, &out).await.map_err(|error| Failure::failed(format!("{error:#}")))
         }),

@@ -49,12 +49,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
-    let text = match &args.config {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
-        None => String::new(),
-    };
-    let mut config = Config::read(&text, |name| std::env::var(name).ok())?;
+    let mut config = Config::load(args.config.as_deref())?;
     config.scripts.allow |= args.allow_scripts;
     if let Some(url) = &args.store {
         config.store.url.clone_from(url);
@@ -75,7 +70,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     args.egress.apply(&mut options.egress)?;
     let key_file = Some(config.secrets.key_file.as_str()).filter(|file| !file.is_empty());
     let secrets = outward::keyring(key_file.map(Path::new))?;
-    let node = host::start(store, place.is_sole(), vec![], options, secrets).await?;
+    let recipe = host::Recipe::new(store, place.is_sole(), vec![], options, secrets)?;
+    let node = recipe.start().await?;
     let key = platform_key(&node.handle(), args.new_platform_key).await?;
     match out.format {
         Format::Table => greet(&out, &url, &place.to_string(), key.as_deref())?,
@@ -84,7 +80,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "this listens beyond this machine without encryption: put a TLS proxy in front");
     }
-    host::serve(listener, node, config.server_options(), stop).await
+    host::serve(listener, recipe, node, config.server_options(), stop).await
 }
 
 fn print(config: &Config, out: &Out) -> Result<(), Failure> {

@@ -81,7 +81,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     // A developer's own services run on this machine; every other range that is not public stays closed.
     options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
     args.egress.apply(&mut options.egress)?;
-    let node = host::start(store, sole, workers, options, keyring(folder)?).await?;
+    let recipe = host::Recipe::new(store, sole, workers, options, keyring(folder)?)?;
+    let node = recipe.start().await?;
     let handle = node.handle();
     let tenant = demo::set_up(&handle).await?;
     let key = key(&handle, &tenant, folder).await?;
@@ -97,7 +98,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
             out.line(&serde_json::json!({ "url": url, "tenant": tenant.as_str(), "key": key }).to_string())?
         }
     }
-    let served = host::serve(listener, node, server::Options::default(), stop).await;
+    let served = host::serve(listener, recipe, node, server::Options::default(), stop).await;
     if let Some(folder) = folder {
         // Nobody answers there any more.
         let _ = std::fs::remove_file(folder.join(URL_FILE));

@@ -21,6 +21,7 @@ pub(crate) mod event;
 pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
+mod moving;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;

@@ -128,6 +128,30 @@ async fn a_platform_key_makes_a_tenant_and_its_first_key() {
 }
 
 #[tokio::test]
+async fn a_tenants_weight_and_title_can_be_changed() {
+    let world = World::new().await;
+    let platform = world.token("acme", "platform");
+    let change = async |id: &str, body: &str| {
+        world.ask("PATCH", &format!("/api/v1/tenants/{id}"), Some(&platform), body).await
+    };
+    let changed = change("acme", r#"{"weight": 5}"#).await.ok(200);
+    assert_eq!((&changed["id"], &changed["weight"]), (&json!("acme"), &json!(5)));
+    let changed = change("acme", r#"{"title": "Acme Ltd"}"#).await.ok(200);
+    assert_eq!((&changed["title"], &changed["weight"]), (&json!("Acme Ltd"), &json!(5)));
+    for wrong in [r#"{"weight": 0}"#, r#"{"weight": 1001}"#, r#"{"weight": 1.5}"#, r#"{"weight": "2"}"#] {
+        change("acme", wrong).await.problem(400, "invalid-value");
+    }
+    change("acme", "{}").await.problem(400, "missing-key");
+    change("nobody", r#"{"weight": 2}"#).await.problem(404, "not-found");
+    change("No Such Id", r#"{"weight": 2}"#).await.problem(404, "not-found");
+    let admin = world.token("acme", "admin");
+    let refused = world.ask("PATCH", "/api/v1/tenants/acme", Some(&admin), r#"{"weight": 9}"#).await;
+    refused.problem(403, "forbidden");
+    let list = world.ask("GET", "/api/v1/tenants", Some(&platform), "").await.ok(200);
+    assert_eq!(list["items"][0]["weight"], 5);
+}
+
+#[tokio::test]
 async fn the_tenant_header_opens_nothing_for_others() {
     let world = World::new().await;
     let ask = |token: String, tenant: &str, path: &str| {

@@ -9,8 +9,13 @@ use super::{
     store::{Postgres, begin},
     value::{Text, Value, get, id, int, time},
 };
-use crate::{port::Result, rows::*};
+use crate::{
+    port::Result,
+    rows::*,
+    share::{self, Waiting},
+};
 use machine::{TenantId, Time};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
 
@@ -24,59 +29,145 @@ macro_rules! alive {
     };
 }
 
-// Each list runs along its partial index: due order, and nothing read that is not returned.
-pub(super) const SIGNALS: &str = concat!(
-    "WITH due AS MATERIALIZED (SELECT tenant, id FROM wf_signal_q WHERE owner IS NULL AND visible_at <= $2 AND ",
-    alive!(),
-    " ORDER BY visible_at, tenant, id LIMIT $3 FOR UPDATE SKIP LOCKED)
-    UPDATE wf_signal_q q SET owner = $1 FROM due WHERE q.tenant = due.tenant AND q.id = due.id
-    RETURNING q.tenant, q.id, q.instance, q.signal_type, q.envelope, q.created_at, q.visible_at, q.attempt"
-);
-pub(super) const TIMERS: &str = concat!(
-    "WITH due AS MATERIALIZED (SELECT tenant, instance, token FROM wf_schedule_q
-        WHERE owner IS NULL AND due_at <= $2 AND ",
-    alive!(),
-    " ORDER BY due_at, tenant, instance, token LIMIT $3 FOR UPDATE SKIP LOCKED)
-    UPDATE wf_schedule_q q SET owner = $1 FROM due
-    WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
-    RETURNING q.tenant, q.instance, q.token, q.due_at, q.envelope, q.attempt"
-);
-/// An equal share from every tenant named, in the order given.
-const CALLS: &str = concat!(
-    "WITH due AS MATERIALIZED (
-        SELECT c.tenant, c.instance, c.token FROM unnest($4) WITH ORDINALITY AS t(tenant, ord)
-        CROSS JOIN LATERAL (SELECT tenant, instance, token FROM calls
-            WHERE owner IS NULL AND calls.tenant = t.tenant AND visible_at <= $2 AND ",
-    alive!(),
-    " ORDER BY visible_at, instance, token LIMIT $5 FOR UPDATE SKIP LOCKED) c
-        LIMIT $3)
-    UPDATE calls q SET owner = $1 FROM due
-    WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
-    RETURNING q.tenant, q.instance, q.token, q.target, q.envelope, q.created_at, q.visible_at, q.attempt, q.last_error"
-);
-/// Tenants with calls in the backlog and the time of the oldest, one step along the index each.
-const TENANTS: &str = "WITH RECURSIVE backlog(tenant) AS (
-        SELECT min(tenant) FROM calls WHERE owner IS NULL
-        UNION ALL SELECT (SELECT min(c.tenant) FROM calls c WHERE c.owner IS NULL AND c.tenant > backlog.tenant)
-        FROM backlog WHERE backlog.tenant IS NOT NULL)
-    SELECT tenant, (SELECT min(c.visible_at) FROM calls c WHERE c.owner IS NULL AND c.tenant = backlog.tenant)
-    FROM backlog WHERE tenant IS NOT NULL";
+/// The oldest rows of a queue that are due, whosever they are, along its partial index: nothing is read that is not
+/// returned.
+macro_rules! oldest {
+    ($queue:literal, $due:literal, $key:literal) => {
+        concat!(
+            "WITH due AS MATERIALIZED (SELECT tenant, ", $key, " FROM ", $queue, "
+                WHERE owner IS NULL AND ", $due, " <= $2 AND ", alive!(), "
+                ORDER BY ", $due, ", tenant, ", $key, " LIMIT $3 FOR UPDATE SKIP LOCKED)"
+        )
+    };
+}
+
+/// From every tenant named its share, in the order given.
+macro_rules! shared {
+    ($queue:literal, $due:literal, $key:literal) => {
+        concat!(
+            "WITH due AS MATERIALIZED (
+                SELECT c.* FROM unnest($4, $5) WITH ORDINALITY AS t(tenant, share, ord)
+                CROSS JOIN LATERAL (SELECT tenant, ", $key, " FROM ", $queue, " r
+                    WHERE owner IS NULL AND r.tenant = t.tenant AND ", $due, " <= $2 AND ", alive!(), "
+                    ORDER BY ", $due, ", ", $key, " LIMIT t.share FOR UPDATE SKIP LOCKED) c
+                LIMIT $3)"
+        )
+    };
+}
+
+/// Tenants with rows in the backlog of a queue, the time of the oldest and their weight, one step along the index each.
+macro_rules! tenants_of {
+    ($queue:literal, $due:literal) => {
+        concat!(
+            "WITH RECURSIVE backlog(tenant) AS (
+                SELECT min(tenant) FROM ", $queue, " WHERE owner IS NULL
+                UNION ALL SELECT (SELECT min(c.tenant) FROM ", $queue, " c
+                    WHERE c.owner IS NULL AND c.tenant > backlog.tenant)
+                FROM backlog WHERE backlog.tenant IS NOT NULL)
+            SELECT tenant, (SELECT min(c.", $due, ") FROM ", $queue, " c
+                    WHERE c.owner IS NULL AND c.tenant = backlog.tenant),
+                coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
+            FROM backlog WHERE tenant IS NOT NULL"
+        )
+    };
+}
+
+macro_rules! own_signals {
+    () => {
+        " UPDATE wf_signal_q q SET owner = $1 FROM due WHERE q.tenant = due.tenant AND q.id = due.id
+        RETURNING q.tenant, q.id, q.instance, q.signal_type, q.envelope, q.created_at, q.visible_at, q.attempt"
+    };
+}
+macro_rules! own_timers {
+    () => {
+        " UPDATE wf_schedule_q q SET owner = $1 FROM due
+        WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
+        RETURNING q.tenant, q.instance, q.token, q.due_at, q.envelope, q.attempt"
+    };
+}
+
+/// A queue and the ways to claim from it.
+pub(super) struct Queue {
+    /// By due time alone; none for a queue that is always shared out.
+    oldest: Option<&'static str>,
+    shared: &'static str,
+    tenants: &'static str,
+}
+
+pub(super) const SIGNALS: Queue = Queue {
+    oldest: Some(concat!(oldest!("wf_signal_q", "visible_at", "id"), own_signals!())),
+    shared: concat!(shared!("wf_signal_q", "visible_at", "id"), own_signals!()),
+    tenants: tenants_of!("wf_signal_q", "visible_at"),
+};
+pub(super) const TIMERS: Queue = Queue {
+    oldest: Some(concat!(oldest!("wf_schedule_q", "due_at", "instance, token"), own_timers!())),
+    shared: concat!(shared!("wf_schedule_q", "due_at", "instance, token"), own_timers!()),
+    tenants: tenants_of!("wf_schedule_q", "due_at"),
+};
+pub(super) const CALLS: Queue = Queue {
+    oldest: None,
+    shared: concat!(
+        shared!("calls", "visible_at", "instance, token"),
+        " UPDATE calls q SET owner = $1 FROM due
+        WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
+        RETURNING q.tenant, q.instance, q.token, q.target, q.envelope, q.created_at, q.visible_at, q.attempt,
+            q.last_error"
+    ),
+    tenants: tenants_of!("calls", "visible_at"),
+};
 pub(super) const CALLS_OF: &str =
     "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
     FROM calls WHERE tenant = $1 AND instance = $2 ORDER BY token LIMIT $3";
 
+/// Queues whose last claim left something behind: the next one shares out. While all that is due fits into one claim
+/// nobody is kept waiting, and asking who waits would be for nothing.
+#[derive(Default)]
+pub(super) struct Crowded {
+    pub(super) signals: AtomicBool,
+    pub(super) timers: AtomicBool,
+    /// Calls are always shared out.
+    pub(super) calls: AtomicBool,
+}
+
+/// What a claim asks for.
+pub(super) struct Ask<'a> {
+    pub(super) node: Uuid,
+    pub(super) now: Time,
+    pub(super) limit: usize,
+    /// These get nothing.
+    pub(super) full: &'a [TenantId],
+}
+
 impl Postgres {
-    /// Claims with one statement; its first values are the node, the time and the limit.
+    /// Claims what is due, the oldest first; from each tenant its share if the claim before left something behind.
     pub(super) async fn claim<T>(
         &self,
-        node: Uuid,
-        sql: &str,
-        now: Time,
-        limit: usize,
-        map: impl Fn(&Row, Option<Uuid>) -> std::result::Result<T, PgError>,
-    ) -> Result<Vec<T>> {
-        let values = [id(node), time(now), int(limit.min(CLAIM_MAX) as i64)];
-        self.claim_with(node, sql, &values, map).await
+        queue: &Queue,
+        crowded: &AtomicBool,
+        ask: Ask<'_>,
+        map: impl Fn(&Row, Option<Uuid>) -> std::result::Result<Claimed<T>, PgError>,
+    ) -> Result<Vec<Claimed<T>>> {
+        let Ask { node, now, limit, full } = ask;
+        let limit = limit.min(CLAIM_MAX);
+        let first = [id(node), time(now), int(limit as i64)];
+        if let Some(oldest) = queue.oldest.filter(|_| !crowded.load(Ordering::Relaxed)) {
+            let claimed = self.claim_with(node, oldest, &first, map).await?;
+            crowded.store(claimed.len() >= limit, Ordering::Relaxed);
+            return Ok(claimed);
+        }
+        let waiting = |row: &Row| {
+            Ok(Waiting { tenant: tenant(row, 0)?, oldest: time_at(row, 1)?, weight: get::<i64>(row, 2)? as u32 })
+        };
+        let waiting = self.many(Scope::All, queue.tenants, &[], waiting).await?;
+        let shares = share::shares(waiting, now, limit, full);
+        let tenants: Vec<Text<'_>> = shares.iter().map(|(tenant, _)| Text(tenant.as_str())).collect();
+        let counts: Vec<i64> = shares.iter().map(|(_, share)| *share as i64).collect();
+        let [node_id, now, limit] = first;
+        let values = [node_id, now, limit, Value::Texts(&tenants), Value::Ints(&counts)];
+        let claimed = self.claim_with(node, queue.shared, &values, map).await?;
+        let exhausted = share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
+        crowded.store(exhausted, Ordering::Relaxed);
+        Ok(claimed)
     }
 
     async fn claim_with<T>(
@@ -106,33 +197,6 @@ impl Postgres {
         let claimed = answers[2].iter().map(|row| map(row, Some(node)).map_err(error)).collect();
         session.done();
         claimed
-    }
-
-    /// Calls that are due, an equal share from every tenant that has any and is not full.
-    pub(super) async fn fair_calls(
-        &self,
-        node: Uuid,
-        now: Time,
-        limit: usize,
-        full: &[TenantId],
-    ) -> Result<Vec<Claimed<CallRow>>> {
-        let oldest = |row: &Row| Ok((time_at(row, 1)?, tenant(row, 0)?));
-        let mut tenants = self.many(Scope::All, TENANTS, &[], oldest).await?;
-        tenants.retain(|(oldest, tenant)| *oldest <= now && !full.contains(tenant));
-        // With more tenants than rows to claim, those that have waited longest.
-        tenants.sort();
-        let limit = limit.min(CLAIM_MAX);
-        let share = limit.div_ceil(tenants.len().max(1));
-        let names: Vec<Text<'_>> = tenants.iter().map(|(_, tenant)| Text(tenant.as_str())).collect();
-        let values = [id(node), time(now), int(limit as i64), Value::Texts(&names), int(share as i64)];
-        let mut claimed = self.claim_with(node, CALLS, &values, call).await?;
-        claimed.sort_by(|a, b| {
-            let key = |one: &Claimed<CallRow>| {
-                (one.row.visible_at, one.tenant.clone(), one.row.instance, one.row.token.cast_signed())
-            };
-            key(a).cmp(&key(b))
-        });
-        Ok(claimed)
     }
 }
 

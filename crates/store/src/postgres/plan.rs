@@ -149,6 +149,7 @@ fn is_rare(write: &Write) -> bool {
     match write {
         CreateDefinition(_)
         | CreateTenant(_)
+        | ChangeTenant { .. }
         | PutSecret { .. }
         | DeleteSecret { .. }
         | PutSchedule { .. }

@@ -14,7 +14,7 @@ pub(super) const DEFINITION: &str =
     FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3 AND version = $4";
 pub(super) const VERSIONS: &str =
     "SELECT version FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3";
-pub(super) const TENANT: &str = "SELECT tenant, title, status, created_at FROM tenants WHERE tenant = $1";
+pub(super) const TENANT: &str = "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = $1";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = $1";
 pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
@@ -131,6 +131,7 @@ pub(super) fn tenant_row(row: &Row) -> Read<TenantRow> {
         title: get(row, 1)?,
         status: get(row, 2)?,
         created_at: time(row, 3)?,
+        weight: get::<i64>(row, 4)? as u32,
     })
 }
 

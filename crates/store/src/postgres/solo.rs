@@ -26,8 +26,10 @@ pub(super) type Ended = std::result::Result<Option<Conflict>, Trouble>;
 const CREATE_DEFINITION: &str =
     "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type,
     ir, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING 1";
-const CREATE_TENANT: &str = "INSERT INTO tenants (tenant, title, status, created_at) VALUES ($1, $2, $3, $4)
-    ON CONFLICT DO NOTHING RETURNING 1";
+const CREATE_TENANT: &str = "INSERT INTO tenants (tenant, title, status, created_at, weight)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1";
+const CHANGE_TENANT: &str = "UPDATE tenants SET title = coalesce($2, title), weight = coalesce($3, weight)
+    WHERE tenant = $1 RETURNING 1";
 const CREATE_KEY: &str =
     "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -82,8 +84,13 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
             guard(to, CREATE_DEFINITION, &definition(tenant, row), Conflict::Exists).await
         }
         Write::CreateTenant(row) => {
-            let values = [text(row.id.as_str()), text(&row.title), text(&row.status), time(row.created_at)];
+            let (id, weight) = (text(row.id.as_str()), int(row.weight.into()));
+            let values = [id, text(&row.title), text(&row.status), time(row.created_at), weight];
             guard(to, CREATE_TENANT, &values, Conflict::Exists).await
+        }
+        Write::ChangeTenant { title, weight } => {
+            let values = [text(tenant), maybe_text(title.as_deref()), Value::Int(weight.map(i64::from))];
+            guard(to, CHANGE_TENANT, &values, Conflict::Gone).await
         }
         Write::CreateKey(row) => plain(to, CREATE_KEY, &key(tenant, row)).await,
         Write::RevokeKey { id, at } => plain(to, REVOKE_KEY, &[text(tenant), text(id), time(*at)]).await,

@@ -37,6 +37,7 @@ pub struct Postgres {
     database_clock: bool,
     sent: Arc<AtomicU64>,
     batches: Batches,
+    crowded: claim::Crowded,
     /// How the channel of hints connects, and whether it can listen there.
     listen: (Config, bool),
 }
@@ -90,6 +91,7 @@ impl Postgres {
             readers: pool(options.readers_max, &sent),
             lease: pool(1, &sent),
             batches,
+            crowded: claim::Crowded::default(),
             database_clock: options.database_clock,
             sent: sent.clone(),
             listen,
@@ -240,7 +242,8 @@ impl Store for Postgres {
     }
 
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
-        let mut rows = self.claim(node, claim::SIGNALS, now, limit, claim::signal).await?;
+        let ask = claim::Ask { node, now, limit, full: &[] };
+        let mut rows = self.claim(&claim::SIGNALS, &self.crowded.signals, ask, claim::signal).await?;
         rows.sort_by(|a, b| {
             (a.row.visible_at, &a.tenant, a.row.id).cmp(&(b.row.visible_at, &b.tenant, b.row.id))
         });
@@ -254,11 +257,20 @@ impl Store for Postgres {
         limit: usize,
         full: &[TenantId],
     ) -> Result<Vec<Claimed<CallRow>>> {
-        self.fair_calls(node, now, limit, full).await
+        let ask = claim::Ask { node, now, limit, full };
+        let mut rows = self.claim(&claim::CALLS, &self.crowded.calls, ask, claim::call).await?;
+        rows.sort_by(|a, b| {
+            let key = |one: &Claimed<CallRow>| {
+                (one.row.visible_at, one.tenant.clone(), one.row.instance, one.row.token.cast_signed())
+            };
+            key(a).cmp(&key(b))
+        });
+        Ok(rows)
     }
 
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
-        let mut rows = self.claim(node, claim::TIMERS, now, limit, claim::timer).await?;
+        let ask = claim::Ask { node, now, limit, full: &[] };
+        let mut rows = self.claim(&claim::TIMERS, &self.crowded.timers, ask, claim::timer).await?;
         rows.sort_by(|a, b| {
             let key = |one: &Claimed<TimerRow>| {
                 (one.row.due_at, one.tenant.clone(), one.row.instance, one.row.token.cast_signed())

@@ -97,6 +97,7 @@ pub(super) enum Value<'a> {
     Int(Option<i64>),
     Flag(bool),
     Texts(&'a [Text<'a>]),
+    Ints(&'a [i64]),
 }
 
 impl Value<'_> {
@@ -108,6 +109,7 @@ impl Value<'_> {
             Value::Int(value) => (value, Type::INT8),
             Value::Flag(value) => (value, Type::BOOL),
             Value::Texts(value) => (value, Type::TEXT_ARRAY),
+            Value::Ints(value) => (value, Type::INT8_ARRAY),
         }
     }
 }
@@ -131,7 +133,7 @@ impl<'a> Column<'a> {
             Value::Id(_) => Column::Id(Vec::new()),
             Value::Int(_) => Column::Int(Vec::new()),
             Value::Flag(_) => Column::Flag(Vec::new()),
-            Value::Texts(_) => unreachable!("an array is no value of a row"),
+            Value::Texts(_) | Value::Ints(_) => unreachable!("an array is no value of a row"),
         }
     }
 

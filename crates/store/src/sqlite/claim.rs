@@ -8,7 +8,11 @@ use super::{
     read::{Read, id, tenant, time, token},
     write::int,
 };
-use crate::{port::Result, rows::*};
+use crate::{
+    port::Result,
+    rows::*,
+    share::{self, Waiting},
+};
 use machine::{TenantId, Time};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -20,41 +24,86 @@ const CLAIM_MAX: usize = 1_000;
 pub(super) const SIGNALS: &str =
     "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
     FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, id LIMIT ?2";
-pub(super) const CALLS: &str =
-    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
-    FROM calls WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1
-    ORDER BY visible_at, instance, token LIMIT ?2";
+pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
+    FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
 const CALLS_OF: &str =
     "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
     FROM calls WHERE tenant = ?1 AND instance = ?2 ORDER BY token LIMIT ?3";
-/// Tenants with calls in the backlog and the time of the oldest, one step along the index each.
-pub(super) const TENANTS: &str = "WITH RECURSIVE backlog(tenant) AS (
-        SELECT min(tenant) FROM calls WHERE owner IS NULL
-        UNION ALL SELECT (SELECT min(tenant) FROM calls WHERE owner IS NULL AND tenant > backlog.tenant)
-        FROM backlog WHERE backlog.tenant IS NOT NULL)
-    SELECT tenant, (SELECT min(visible_at) FROM calls WHERE owner IS NULL AND tenant = backlog.tenant)
-    FROM backlog WHERE tenant IS NOT NULL";
-pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
-    FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
+
+/// Tenants with rows in the backlog of a queue, the time of the oldest and their weight, one step along the index each.
+macro_rules! tenants_of {
+    ($queue:literal, $due:literal) => {
+        concat!(
+            "WITH RECURSIVE backlog(tenant) AS (
+                SELECT min(tenant) FROM ", $queue, " WHERE owner IS NULL
+                UNION ALL SELECT (SELECT min(tenant) FROM ", $queue, "
+                    WHERE owner IS NULL AND tenant > backlog.tenant)
+                FROM backlog WHERE backlog.tenant IS NOT NULL)
+            SELECT tenant, (SELECT min(", $due, ") FROM ", $queue, " WHERE owner IS NULL AND tenant = backlog.tenant),
+                coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
+            FROM backlog WHERE tenant IS NOT NULL"
+        )
+    };
+}
+
+/// A queue that is shared out: who waits, and the oldest due rows of one tenant.
+pub(super) struct Fair {
+    pub(super) tenants: &'static str,
+    pub(super) due: &'static str,
+}
+
+pub(super) const FAIR_SIGNALS: Fair = Fair {
+    tenants: tenants_of!("wf_signal_q", "visible_at"),
+    due: "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
+    FROM wf_signal_q WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1 ORDER BY visible_at, id LIMIT ?2",
+};
+pub(super) const FAIR_TIMERS: Fair = Fair {
+    tenants: tenants_of!("wf_schedule_q", "due_at"),
+    due: "SELECT tenant, instance, token, due_at, envelope, attempt
+    FROM wf_schedule_q WHERE owner IS NULL AND tenant = ?3 AND due_at <= ?1
+    ORDER BY due_at, instance, token LIMIT ?2",
+};
+pub(super) const FAIR_CALLS: Fair = Fair {
+    tenants: tenants_of!("calls", "visible_at"),
+    due: "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    FROM calls WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1
+    ORDER BY visible_at, instance, token LIMIT ?2",
+};
 
 const OWN_SIGNAL: &str = "UPDATE wf_signal_q SET owner = ?1 WHERE tenant = ?2 AND id = ?3";
 const OWN_CALL: &str = "UPDATE calls SET owner = ?1 WHERE tenant = ?2 AND instance = ?3 AND token = ?4";
 const OWN_TIMER: &str =
     "UPDATE wf_schedule_q SET owner = ?1 WHERE tenant = ?2 AND instance = ?3 AND token = ?4";
 
+/// Queues whose last claim left something behind: the next one shares out. While all that is due fits into one claim
+/// nobody is kept waiting, and asking who waits would be for nothing.
+#[derive(Default)]
+pub(super) struct Crowded {
+    signals: bool,
+    timers: bool,
+}
+
 impl Core {
     pub fn claim_signals(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
-        self.transaction(|connection| {
+        let crowded = self.crowded.signals;
+        let (claimed, more) = self.transaction(|connection| {
             node::member(connection, node)?;
-            let mut claimed = due(connection, SIGNALS, now, limit, signal).map_err(error)?;
+            let (mut claimed, more) = match crowded {
+                true => shared_out(connection, &FAIR_SIGNALS, now, limit, &[], signal),
+                false => due(connection, SIGNALS, now, limit, signal),
+            }
+            .map_err(error)?;
             let mut own = connection.prepare_cached(OWN_SIGNAL).map_err(error)?;
             for one in &mut claimed {
                 one.row.owner = Some(node);
                 own.execute(params![node.as_bytes(), one.tenant.as_str(), one.row.id.as_bytes()])
                     .map_err(error)?;
             }
-            Ok(claimed)
-        })
+            claimed.sort_by_key(|one| one.row.visible_at);
+            Ok((claimed, more))
+        })?;
+        self.crowded.signals = more;
+        Ok(claimed)
     }
 
     pub fn claim_calls(
@@ -66,69 +115,84 @@ impl Core {
     ) -> Result<Vec<Claimed<CallRow>>> {
         self.transaction(|connection| {
             node::member(connection, node)?;
-            let mut claimed = fair_calls(connection, now, limit, full).map_err(error)?;
+            let (mut claimed, _) =
+                shared_out(connection, &FAIR_CALLS, now, limit, full, call).map_err(error)?;
             for one in &mut claimed {
                 one.row.owner = Some(node);
                 let (instance, token) = (one.row.instance, one.row.token);
                 own(connection, OWN_CALL, node, one.tenant.as_str(), instance, token).map_err(error)?;
             }
+            claimed.sort_by_key(|one| one.row.visible_at);
             Ok(claimed)
         })
     }
 
     /// Timers due at `now`.
     pub fn claim_timers(&mut self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
-        self.transaction(|connection| {
+        let crowded = self.crowded.timers;
+        let (claimed, more) = self.transaction(|connection| {
             node::member(connection, node)?;
-            let mut claimed = due(connection, TIMERS, now, limit, timer).map_err(error)?;
+            let (mut claimed, more) = match crowded {
+                true => shared_out(connection, &FAIR_TIMERS, now, limit, &[], timer),
+                false => due(connection, TIMERS, now, limit, timer),
+            }
+            .map_err(error)?;
             for one in &mut claimed {
                 one.row.owner = Some(node);
                 let (instance, token) = (one.row.instance, one.row.token);
                 own(connection, OWN_TIMER, node, one.tenant.as_str(), instance, token).map_err(error)?;
             }
-            Ok(claimed)
-        })
+            claimed.sort_by_key(|one| one.row.due_at);
+            Ok((claimed, more))
+        })?;
+        self.crowded.timers = more;
+        Ok(claimed)
     }
 }
 
-/// Calls that are due, an equal share from every tenant that has any and is not full.
-fn fair_calls(
+/// Rows that are due, to every tenant that has any and is not full its share; and whether there may be more.
+fn shared_out<T>(
     connection: &Connection,
+    fair: &Fair,
     now: Time,
     limit: usize,
     full: &[TenantId],
-) -> rusqlite::Result<Vec<Claimed<CallRow>>> {
-    let mut statement = connection.prepare_cached(TENANTS)?;
-    let rows = statement.query_map([], |row| Ok((time(row, 1)?, tenant(row, 0)?)))?;
-    let mut tenants = rows.collect::<rusqlite::Result<Vec<(Time, TenantId)>>>()?;
-    tenants.retain(|(oldest, tenant)| *oldest <= now && !full.contains(tenant));
-    // With more tenants than rows to claim, those that have waited longest.
-    tenants.sort();
+    map: fn(&Row<'_>) -> rusqlite::Result<Claimed<T>>,
+) -> rusqlite::Result<(Vec<Claimed<T>>, bool)> {
+    let mut statement = connection.prepare_cached(fair.tenants)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Waiting { tenant: tenant(row, 0)?, oldest: time(row, 1)?, weight: row.get(2)? })
+    })?;
+    let waiting = rows.collect::<rusqlite::Result<Vec<Waiting>>>()?;
     let mut left = limit.min(CLAIM_MAX);
-    let share = left.div_ceil(tenants.len().max(1));
     let mut claimed = Vec::new();
-    let mut statement = connection.prepare_cached(CALLS)?;
-    for (_, tenant) in &tenants {
-        let rows = statement.query_map(params![now.0, share.min(left) as i64, tenant.as_str()], call)?;
+    let mut statement = connection.prepare_cached(fair.due)?;
+    let shares = share::shares(waiting, now, left, full);
+    for (tenant, share) in &shares {
+        let rows = statement.query_map(params![now.0, left.min(*share) as i64, tenant.as_str()], map)?;
         for row in rows {
             claimed.push(row?);
             left -= 1;
         }
     }
-    claimed.sort_by_key(|one| one.row.visible_at);
-    Ok(claimed)
+    let more = left == 0 || share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
+    Ok((claimed, more))
 }
 
+/// The oldest rows that are due, whosever they are; and whether there may be more.
 fn due<T>(
     connection: &Connection,
     sql: &str,
     now: Time,
     limit: usize,
     map: fn(&Row<'_>) -> rusqlite::Result<Claimed<T>>,
-) -> rusqlite::Result<Vec<Claimed<T>>> {
+) -> rusqlite::Result<(Vec<Claimed<T>>, bool)> {
+    let limit = limit.min(CLAIM_MAX);
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![now.0, limit.min(CLAIM_MAX) as i64], map)?;
-    rows.collect()
+    let rows = statement.query_map(params![now.0, limit as i64], map)?;
+    let claimed = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = claimed.len() >= limit;
+    Ok((claimed, more))
 }
 
 fn own(

@@ -2,7 +2,7 @@
 //!
 //! Synchronous: whoever holds a `Core` is the writer. It must never be shared without a lock or a thread of its own.
 
-use super::{error, migrate, open, read::Read};
+use super::{claim::Crowded, error, migrate, open, read::Read};
 use crate::port::{Error, Result};
 use rusqlite::{Connection, config::DbConfig};
 use std::path::Path;
@@ -14,6 +14,7 @@ pub struct Core {
     connection: Connection,
     /// Why nothing may be written any more, once a commit met an I/O error.
     broken: Option<String>,
+    pub(super) crowded: Crowded,
 }
 
 impl Core {
@@ -21,19 +22,19 @@ impl Core {
     pub fn open(path: &Path) -> Result<Core> {
         let mut connection = open::file(path)?;
         migrate::migrate(&mut connection)?;
-        Ok(Core { connection, broken: None })
+        Ok(Core { connection, broken: None, crowded: Crowded::default() })
     }
 
     /// A database that lives as long as this value.
     pub fn open_in_memory() -> Result<Core> {
         let mut connection = open::memory()?;
         migrate::migrate(&mut connection)?;
-        Ok(Core { connection, broken: None })
+        Ok(Core { connection, broken: None, crowded: Crowded::default() })
     }
 
     /// The same as [`Core::open_in_memory`], copied from a database made once per process.
     pub fn from_template() -> Result<Core> {
-        Ok(Core { connection: open::template()?, broken: None })
+        Ok(Core { connection: open::template()?, broken: None, crowded: Crowded::default() })
     }
 
     /// Deletes every row but the record of migrations.

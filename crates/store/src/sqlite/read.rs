@@ -13,7 +13,7 @@ const INBOX: &str = "SELECT scope, key, request_hash, answer, created_at
 const DEFINITION: &str = "SELECT namespace, name, version, title, source, media_type, ir, created_at
     FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3 AND version = ?4";
 const VERSIONS: &str = "SELECT version FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
-const TENANT: &str = "SELECT tenant, title, status, created_at FROM tenants WHERE tenant = ?1";
+const TENANT: &str = "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = ?1";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = ?1";
 const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
@@ -224,7 +224,13 @@ pub(super) fn definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
 }
 
 pub(super) fn tenant_row(row: &Row<'_>) -> rusqlite::Result<TenantRow> {
-    Ok(TenantRow { id: tenant(row, 0)?, title: row.get(1)?, status: row.get(2)?, created_at: time(row, 3)? })
+    Ok(TenantRow {
+        id: tenant(row, 0)?,
+        title: row.get(1)?,
+        status: row.get(2)?,
+        created_at: time(row, 3)?,
+        weight: row.get(4)?,
+    })
 }
 
 pub(super) fn secret(row: &Row<'_>) -> rusqlite::Result<SecretRow> {

@@ -54,8 +54,9 @@ statements! {
     CreateDefinition = "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type, ir,
          created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
-    CreateTenant = "INSERT INTO tenants (tenant, title, status, created_at) VALUES (?1, ?2, ?3, ?4)
+    CreateTenant = "INSERT INTO tenants (tenant, title, status, created_at, weight) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING";
+    ChangeTenant = "UPDATE tenants SET title = coalesce(?2, title), weight = coalesce(?3, weight) WHERE tenant = ?1";
     /// Members that may stay as they are come as a flag and a value.
     UpdateInstance = "UPDATE wf_instances SET status = ?3, updated_at = ?4, output = coalesce(?5, output),
          error = iif(?6, ?7, error), context = coalesce(?8, context), ended_at = iif(?9, ?10, ended_at)

@@ -110,10 +110,11 @@ fn plan(core: &Core, sql: &str) -> String {
 fn work_discovery_runs_along_the_backlog() {
     let core = Core::open_in_memory().unwrap();
     use super::{
-        claim::{CALLS, SIGNALS, TENANTS, TIMERS},
+        claim::{FAIR_CALLS, FAIR_SIGNALS, FAIR_TIMERS, SIGNALS, TIMERS},
         read::NEXT_DUE,
     };
-    for sql in [SIGNALS, CALLS, TENANTS, TIMERS, NEXT_DUE] {
+    let fair = [FAIR_SIGNALS, FAIR_TIMERS, FAIR_CALLS].map(|fair| [fair.tenants, fair.due]);
+    for sql in [SIGNALS, TIMERS, NEXT_DUE].iter().chain(fair.as_flattened()) {
         let sql = sql.replace("?1", "1").replace("?2", "1").replace("?3", "'acme'");
         let plan = plan(&core, &sql);
         assert!(plan.contains("_backlog"), "{plan}");

@@ -32,9 +32,12 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::CreateTenant(row) => guard(
             to,
             S::CreateTenant,
-            params![row.id.as_str(), row.title, row.status, row.created_at.0],
+            params![row.id.as_str(), row.title, row.status, row.created_at.0, row.weight],
             Conflict::Exists,
         ),
+        Write::ChangeTenant { title, weight } => {
+            guard(to, S::ChangeTenant, params![tenant, title, weight], Conflict::Gone)
+        }
         Write::UpdateInstance(row) => update_instance(to, tenant, row),
         Write::History(row) => {
             plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])

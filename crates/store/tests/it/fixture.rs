@@ -224,7 +224,8 @@ pub(crate) fn definition(name: &str, version: &str) -> DefinitionRow {
 }
 
 pub(crate) fn tenant_row(name: &str) -> TenantRow {
-    TenantRow { id: tenant(name), title: name.to_uppercase(), status: "active".into(), created_at: Time(1) }
+    let (id, title) = (tenant(name), name.to_uppercase());
+    TenantRow { id, title, status: "active".into(), weight: 1, created_at: Time(1) }
 }
 
 pub(crate) fn key(name: &str) -> KeyRow {

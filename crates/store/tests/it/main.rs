@@ -7,6 +7,9 @@
 
 mod backup;
 mod conformance;
+mod differential;
+mod doctor;
 mod fixture;
 mod postgres;
 mod sqlite;
+mod transfer;

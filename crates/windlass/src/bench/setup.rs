@@ -114,6 +114,7 @@ impl Bench {
         };
         let mut parts = Parts::new(store);
         parts.sole = database.is_none();
+        parts.options.dev_clock = true;
         if let Some((store, _)) = &database {
             parts.hints = Arc::new(store.hints());
             parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
@@ -127,19 +128,17 @@ impl Bench {
         );
         let node = Node::start(parts).await?;
         let handle = node.handle();
-        let tenant = TenantId::new("bench")?;
-        match handle.create_tenant(&tenant, "bench").await {
-            Ok(()) | Err(Refusal::Conflict { .. }) => {}
-            Err(refusal) => return Err(refusal.into()),
-        }
+        let tenant = make_tenant(&handle, "bench").await?;
         let key = handle.create_key(&tenant, "bench", &["admin".to_owned()], None).await?;
-        for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
-            handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
-        }
         let key = format!("wlk_{}_{}", key.id, key.secret);
         let bench = Bench { handle, tenant, clock, limits, key, database, node, folder };
-        bench.fill(args.stored).await?;
+        bench.fill_with(&bench.tenant, "sleep", args.stored).await?;
         Ok(bench)
+    }
+
+    /// A further tenant with the same definitions.
+    pub(super) async fn tenant_of(&self, name: &str) -> Result<TenantId> {
+        make_tenant(&self.handle, name).await
     }
 
     pub(super) fn start_of(&self, name: &str) -> Start {
@@ -174,8 +173,8 @@ impl Bench {
         Measuring { bar, ticking }
     }
 
-    /// Stores `count` instances that wait on a timer, a bounded number in flight.
-    async fn fill(&self, count: u64) -> Result<()> {
+    /// Stores `count` instances of a definition that waits on a timer, a bounded number in flight.
+    pub(super) async fn fill_with(&self, tenant: &TenantId, definition: &str, count: u64) -> Result<()> {
         use futures_util::{StreamExt, TryStreamExt, stream};
         if count == 0 {
             return Ok(());
@@ -185,7 +184,7 @@ impl Bench {
             "filling {bar:40} {pos}/{len} {per_sec} eta {eta}",
         )?);
         stream::iter(0..count)
-            .map(|_| async { self.handle.start(&self.tenant, self.start_of("sleep")).await })
+            .map(|_| async { self.handle.start(tenant, self.start_of(definition)).await })
             .buffer_unordered(4096)
             .try_for_each(|_| {
                 bar.inc(1);
@@ -268,6 +267,18 @@ impl Limits {
         };
         Ok(Limits { raw_per_second, fsync_micros: syncs.p50_micros() })
     }
+}
+
+async fn make_tenant(handle: &Handle, name: &str) -> Result<TenantId> {
+    let tenant = TenantId::new(name)?;
+    match handle.create_tenant(&tenant, name).await {
+        Ok(()) | Err(Refusal::Conflict { .. }) => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
+        handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
+    }
+    Ok(tenant)
 }
 
 async fn open_database(store: &str) -> Result<Option<(Arc<Postgres>, String)>> {

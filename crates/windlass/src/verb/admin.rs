@@ -1,5 +1,6 @@
-//! `windlass admin`: what an operator does to the data of an embedded engine, from the outside.
+//! `windlass admin`: what an operator does to the data of an engine, from the outside.
 
+use super::moving;
 use crate::{
     failure::{Exit, Failure},
     host,
@@ -39,10 +40,21 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "windlass-data", value_name = "DIR")]
         data: PathBuf,
     },
+    /// Move tenants from one store to another: SQLite to PostgreSQL, and back
+    ///
+    /// Tenant by tenant: copies every row, compares the hash of every instance on both sides, and only then removes the
+    /// tenant where it came from. One that was cut off is gone on with when it is called again. No engine may be at work on
+    /// either store.
+    #[command(after_help = "Examples:\n  \
+        windlass admin move --from windlass-data --to postgres://windlass_owner@db/windlass\n  \
+        windlass admin move --from windlass-data --to postgres://windlass_owner@db/windlass --tenant acme --keep\n  \
+        windlass admin move --from postgres://windlass_owner@db/windlass --to windlass-data")]
+    Move(moving::Args),
 }
 
-pub(crate) fn run(verb: Verb, out: &Out) -> Result<(), Failure> {
+pub(crate) async fn run(verb: Verb, out: &Out) -> Result<(), Failure> {
     match verb {
+        Verb::Move(args) => moving::run(args, out).await,
         Verb::Backup { data, to } => {
             let from = data.join(host::STORE_FILE);
             if !from.exists() {
@@ -66,7 +78,7 @@ pub(crate) fn run(verb: Verb, out: &Out) -> Result<(), Failure> {
     }
 }
 
-fn failed(what: &str, error: store::Error) -> Failure {
+pub(super) fn failed(what: &str, error: store::Error) -> Failure {
     let exit = if matches!(error, store::Error::InUse(_)) { Exit::Conflict } else { Exit::Failed };
     Failure::new(exit, what).detail(error.to_string())
 }

@@ -90,6 +90,67 @@ pub(crate) async fn calls_are_claimed_from_every_tenant_in_equal_shares(opened: 
     assert_eq!(claim(&[]).await.len(), 6);
 }
 
+pub(crate) async fn a_crowded_queue_is_shared_out_by_weight(opened: &Opened) {
+    let (hot, cold) = (acme(), tenant("cold"));
+    for (tenant, weight) in [(&hot, 1), (&cold, 3)] {
+        let row = TenantRow { id: tenant.clone(), weight, ..tenant_row("any") };
+        opened.commit(vec![Commit { tenant: tenant.clone(), writes: vec![Write::CreateTenant(row)] }]).await;
+    }
+    let backlog = |from: u64, to: u64, due: i64| -> Vec<Write> {
+        let of = |token: u64| {
+            let signal = signal(u128::from(token) + 1, due + token as i64, None);
+            [
+                Write::Signal(signal),
+                Write::Timer(timer(token, due + token as i64, None)),
+                Write::Call(call(token, due + token as i64, None)),
+            ]
+        };
+        (from..to).flat_map(of).collect()
+    };
+    opened.commit(vec![Commit { tenant: hot.clone(), writes: backlog(0, 30, 0) }]).await;
+    opened.commit(vec![Commit { tenant: cold.clone(), writes: backlog(100, 110, 0) }]).await;
+    let now = Time(1_000);
+    let of_cold = |tenants: Vec<machine::TenantId>| {
+        (tenants.len(), tenants.iter().filter(|tenant| **tenant == cold).count())
+    };
+    let signals = async || {
+        let claimed = opened.store.claim_signals(node(1), now, 8).await.unwrap();
+        of_cold(claimed.into_iter().map(|one| one.tenant).collect())
+    };
+    let timers = async || {
+        let claimed = opened.store.claim_timers(node(1), now, 8).await.unwrap();
+        of_cold(claimed.into_iter().map(|one| one.tenant).collect())
+    };
+    let calls = async || {
+        let claimed = opened.store.claim_calls(node(1), now, 8, &[]).await.unwrap();
+        of_cold(claimed.into_iter().map(|one| one.tenant).collect())
+    };
+    // The first claim of signals and timers is by age alone; what it left behind is shared out, three parts to one.
+    assert_eq!((signals().await, timers().await), ((8, 0), (8, 0)));
+    assert_eq!((signals().await, timers().await, calls().await), ((8, 6), (8, 6), (8, 6)));
+    // A weight that changes counts at once, for what is queued already.
+    let change = Write::ChangeTenant { title: None, weight: Some(1) };
+    opened.commit(vec![Commit { tenant: cold.clone(), writes: vec![change] }]).await;
+    assert_eq!((signals().await, timers().await, calls().await), ((8, 4), (8, 4), (8, 4)));
+    // Alone again, the other has all of it.
+    assert_eq!((signals().await, timers().await, calls().await), ((8, 0), (8, 0), (8, 0)));
+}
+
+pub(crate) async fn tenants_change_where_something_is_given(opened: &Opened) {
+    let change = |title: Option<&str>, weight| Commit {
+        tenant: acme(),
+        writes: vec![Write::ChangeTenant { title: title.map(str::to_owned), weight }],
+    };
+    assert_eq!(opened.commit(vec![change(None, Some(2))]).await, [Outcome::Conflict(Conflict::Gone)]);
+    opened.put(vec![Write::CreateTenant(tenant_row("acme"))]).await;
+    assert_eq!(opened.commit(vec![change(None, Some(7))]).await, [Outcome::Committed]);
+    assert_eq!(opened.commit(vec![change(Some("Acme Ltd"), None)]).await, [Outcome::Committed]);
+    let expected = TenantRow { title: "Acme Ltd".into(), weight: 7, ..tenant_row("acme") };
+    assert_eq!(opened.store.tenant(&acme()).await.unwrap(), Some(expected.clone()));
+    assert_eq!(opened.store.tenants().await.unwrap(), [expected]);
+    assert!(matches!(opened.commit(vec![change(None, Some(0))]).await[..], [Outcome::Rejected(_)]));
+}
+
 pub(crate) async fn owned_rows_are_known_and_released_by_name(opened: &Opened) {
     let me = Some(node(1));
     let (instance, token) = (id(1), u64::MAX);

@@ -115,6 +115,7 @@ macro_rules! every_case {
                 }
                 claim {
                     takes_backlog_once_in_due_order born_owned_rows_are_never_returned calls_are_claimed_from_every_tenant_in_equal_shares
+                    a_crowded_queue_is_shared_out_by_weight tenants_change_where_something_is_given
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
                     next_due_is_the_earliest_unowned limit_holds

@@ -1,0 +1,170 @@
+//! The same seeded programs on SQLite and on PostgreSQL: every answer is the same, and so is every row at the end.
+
+use crate::fixture::*;
+use machine::{TenantId, Time};
+use store::{
+    postgres, rows::*, sqlite,
+    transfer::{Cell, Side, TABLES},
+    views::*,
+    *,
+};
+use uuid::Uuid;
+
+/// Programs, and batches in each.
+const SEEDS: u64 = 24;
+const BATCHES: usize = 30;
+
+/// SplitMix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn number(&mut self, end: u64) -> u128 {
+        u128::from(self.below(end)) + 1
+    }
+
+    fn time(&mut self) -> Time {
+        Time(self.below(100) as i64)
+    }
+
+    fn owner(&mut self) -> Option<Uuid> {
+        (self.below(3) == 0).then(|| node(1))
+    }
+
+    fn tenant(&mut self) -> TenantId {
+        tenant(["acme", "beta"][self.below(2) as usize])
+    }
+}
+
+/// One write over few keys, so that they meet.
+fn write(dice: &mut Dice) -> Write {
+    let (instance, token) = (id(dice.number(4)), dice.below(3));
+    match dice.below(24) {
+        0..=2 => create(dice.number(4)),
+        3..=6 => update(dice.number(4), dice.below(4) as i64 + 1),
+        7 => history(dice.number(4), dice.below(6) as i64 + 1),
+        8 => {
+            let status = ["running", "waiting", "completed"][dice.below(3) as usize];
+            let ended_at = (status == "completed").then(|| Some(dice.time()));
+            Write::UpdateInstance(Box::new(InstanceChange { ended_at, ..change(dice.number(4), status) }))
+        }
+        9 => Write::Signal(signal(dice.number(6), dice.time().0, dice.owner())),
+        10 => Write::ConsumeSignal { id: id(dice.number(6)) },
+        11 => Write::Timer(TimerRow { instance, ..timer(token, dice.time().0, dice.owner()) }),
+        12 => Write::ConsumeTimer { instance, token },
+        13 => Write::Call(CallRow { instance, ..call(token, dice.time().0, dice.owner()) }),
+        14 => Write::ConsumeCall { instance, token },
+        15 => Write::RetryCall { instance, token, visible_at: dice.time(), attempt: 2, last_error: None },
+        16 => Write::ClaimKey(inbox(["k", "l", "m"][dice.below(3) as usize])),
+        17 => Write::DropTimer { instance, token },
+        18 => Write::CreateTask(Box::new(task(dice.number(3)))),
+        19 => {
+            let expected_version = dice.below(2) as i64 + 1;
+            let row = TaskRow { version: expected_version + 1, ..task(dice.number(3)) };
+            Write::UpdateTask { task: Box::new(row), expected_version }
+        }
+        20 => Write::DeadLetter(Box::new(dead_letter(dice.number(4)))),
+        21 => Write::ConsumeDeadLetter { id: id(dice.number(4)) },
+        22 => Write::RetrySignal { id: id(dice.number(6)), visible_at: dice.time(), attempt: 3 },
+        _ => Write::Outbox(outbox(dice.number(9))),
+    }
+}
+
+fn batch(dice: &mut Dice) -> Vec<Commit> {
+    let commits = 1 + dice.below(6);
+    (0..commits)
+        .map(|_| {
+            let writes = (0..1 + dice.below(4)).map(|_| write(dice)).collect();
+            Commit { tenant: dice.tenant(), writes }
+        })
+        .collect()
+}
+
+/// What an answer says; texts of errors are each store's own.
+fn said(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Rejected(_) => "rejected".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// One batch and whatever is asked between batches, as text.
+async fn step(store: &dyn Store, seed: u64, number: usize) -> String {
+    let mut dice = Dice(seed << 32 | number as u64);
+    let outcomes = store.commit(node(1), batch(&mut dice)).await.unwrap();
+    let mut said: Vec<String> = outcomes.iter().map(said).collect();
+    let (now, limit, who) = (dice.time(), dice.below(6) as usize, node(1 + u128::from(dice.below(2))));
+    said.push(match dice.below(8) {
+        0 => format!("{:?}", store.claim_signals(who, now, limit).await),
+        1 => format!("{:?}", store.claim_timers(who, now, limit).await),
+        2 => format!("{:?}", store.claim_calls(who, now, limit, &[dice.tenant()]).await),
+        3 => format!("{:?}", store.owned(who, 100).await),
+        4 => format!("{:?}", store.counts(Some(&dice.tenant())).await),
+        5 => {
+            let page = Page { after: None, limit: 50 };
+            let tenant = dice.tenant();
+            format!("{:?}", store.instances(&tenant, &InstanceFilter::default(), &page).await)
+        }
+        6 => format!("{:?}", store.history(&dice.tenant(), id(1), 0, 50).await),
+        _ => {
+            let purge = Purge {
+                ended_before: now,
+                faulted_before: now,
+                keys_before: Time(0),
+                after: None,
+                limit: 10,
+            };
+            format!("{:?}", store.purge(&purge).await)
+        }
+    });
+    said.push(format!("{:?}", store.next_due().await));
+    said.join("\n")
+}
+
+async fn dump(side: &dyn Side) -> Vec<(&'static str, TenantId, Vec<Vec<Cell>>)> {
+    let mut all = vec![];
+    for table in TABLES {
+        for tenant in ["acme", "beta"].map(tenant) {
+            let rows = side.read(table, &tenant, &[], 10_000).await.unwrap();
+            let mut rows: Vec<Vec<Cell>> = rows.into_iter().map(|row| row.cells).collect();
+            // Commits of a batch that share no row take effect in any order.
+            if table.in_order {
+                rows.sort_by_key(|row| format!("{row:?}"));
+            }
+            all.push((table.name, tenant, rows));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn both_stores_answer_and_end_the_same() {
+    for seed in 1..=SEEDS {
+        let Some(database) = scratch::database() else { return };
+        postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+        let options = postgres::Options { database_clock: false, ..postgres::Options::default() };
+        let there = postgres::Postgres::open_with(&database.url, options).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("windlass.db");
+        let here = sqlite::Sqlite::open(&file).unwrap();
+        for store in [&here as &dyn Store, &there] {
+            store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+            store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+        }
+        for number in 0..BATCHES {
+            let (one, other) = (step(&here, seed, number).await, step(&there, seed, number).await);
+            assert_eq!(one, other, "seed {seed}, batch {number}: SQLite left, PostgreSQL right");
+        }
+        drop(here);
+        let here = sqlite::AtRest::open(&file).unwrap();
+        let there = postgres::AtRest::open(&database.url).await.unwrap();
+        assert_eq!(dump(&here).await, dump(&there).await, "seed {seed}: SQLite left, PostgreSQL right");
+    }
+}

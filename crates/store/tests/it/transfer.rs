@@ -1,0 +1,218 @@
+//! Tenants move from SQLite to PostgreSQL and back without losing a row.
+
+use crate::fixture::*;
+use async_trait::async_trait;
+use machine::{TenantId, Time};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+use store::{
+    postgres, rows::*, sqlite,
+    transfer::{self, Cell, Copied, Moved, Side, Table},
+    *,
+};
+
+/// A file and a database, both empty, and whatever must live as long as they.
+struct Ends {
+    file: PathBuf,
+    database: scratch::Database,
+    #[allow(dead_code, reason = "the folder goes when this does")]
+    folder: tempfile::TempDir,
+}
+
+impl Ends {
+    async fn new() -> Option<Ends> {
+        let database = scratch::database()?;
+        postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        Some(Ends { file: folder.path().join("windlass.db"), database, folder })
+    }
+
+    fn here(&self) -> sqlite::AtRest {
+        sqlite::AtRest::open(&self.file).unwrap()
+    }
+
+    async fn there(&self) -> postgres::AtRest {
+        postgres::AtRest::open(&self.database.owner_url).await.unwrap()
+    }
+
+    /// Fills the file with two tenants.
+    async fn fill(&self) {
+        let store = sqlite::Sqlite::open(&self.file).unwrap();
+        store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+        for name in ["acme", "beta"] {
+            let writes = (1..=3).flat_map(|number| rows(name, number)).collect();
+            let commit = Commit { tenant: tenant(name), writes };
+            assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
+            let row = Write::CreateTenant(TenantRow { weight: 3, ..tenant_row(name) });
+            let commit = Commit { tenant: tenant(name), writes: vec![row] };
+            assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
+        }
+        store.deployment_key("signal-token", [7; 32]).await.unwrap();
+        store.leave(node(1)).await.unwrap();
+    }
+}
+
+/// Rows of nearly every table, some with what SQL finds hard.
+fn rows(name: &str, number: u128) -> Vec<Write> {
+    let token = u64::MAX - number as u64;
+    vec![
+        Write::ClaimKey(inbox(&format!("k{number}"))),
+        create_row(InstanceRow {
+            input: vec![0, 255, number as u8],
+            business_key: Some(format!("{name} \u{0} \u{1a} {number}")),
+            ..instance(number)
+        }),
+        Write::CreateDefinition(Box::new(definition(name, &format!("1.0.{number}")))),
+        history(number, 1),
+        history(number, 2),
+        Write::Signal(signal(number, 5, Some(node(1)))),
+        Write::Timer(TimerRow { instance: id(number), ..timer(token, 50, None) }),
+        Write::Call(CallRow { instance: id(number), ..call(token, 5, Some(node(1))) }),
+        Write::CreateTask(Box::new(task(number))),
+        task_event(number, 1, "created"),
+        task_event(number, 2, "assigned"),
+        Write::DeadLetter(Box::new(dead_letter(number))),
+        Write::Outbox(outbox(10 - number)),
+        Write::CreateKey(key(&format!("{name}{number}"))),
+    ]
+}
+
+async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
+    transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await
+}
+
+#[tokio::test]
+async fn a_tenant_goes_there_and_back_with_every_row() {
+    let Some(ends) = Ends::new().await else { return };
+    ends.fill().await;
+    let (here, there) = (ends.here(), ends.there().await);
+    assert_eq!(transfer::hand_over_keys(&here, &there).await.unwrap(), [""; 0]);
+    let went = moved(&here, &there, "acme").await.unwrap();
+    assert_eq!((went.instances, went.rows, went.was_there), (3, 46, false));
+    assert_eq!(here.tenants().await.unwrap(), [tenant("beta")]);
+    assert_eq!(there.tenants().await.unwrap(), [acme()]);
+    drop(here);
+
+    // What arrived works: nobody owns it, and the order of the outbox is kept.
+    let options = postgres::Options { database_clock: false, ..postgres::Options::default() };
+    let store = postgres::Postgres::open_with(&ends.database.url, options).await.unwrap();
+    store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    assert_eq!(store.claim_signals(node(2), Time(9), 10).await.unwrap().len(), 3);
+    let outbox = store.outbox(10).await.unwrap();
+    assert_eq!(outbox.iter().map(|one| one.row.id).collect::<Vec<_>>(), [9, 8, 7].map(id));
+    assert_eq!(store.tenant(&acme()).await.unwrap().unwrap().weight, 3);
+    let found = store.instance_by_key(&acme(), "acme \u{0} \u{1a} 2").await.unwrap();
+    assert_eq!(found.unwrap().row.input, [0, 255, 2]);
+    assert_eq!(store.deployment_key("signal-token", [9; 32]).await.unwrap(), [7; 32]);
+    store.leave(node(2)).await.unwrap();
+    drop(store);
+
+    let here = ends.here();
+    let came = moved(&there, &here, "acme").await.unwrap();
+    assert_eq!(came, went, "the same hash");
+    assert_eq!(here.tenants().await.unwrap(), [acme(), tenant("beta")]);
+    assert_eq!(there.tenants().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_move_that_was_cut_off_is_gone_on_with() {
+    let Some(ends) = Ends::new().await else { return };
+    ends.fill().await;
+    let (here, there) = (ends.here(), ends.there().await);
+    for writes in [2, 5, 9] {
+        let failing = Failing { side: ends.there().await, writes: AtomicUsize::new(writes) };
+        moved(&here, &failing, "acme").await.unwrap_err();
+        assert_eq!(there.tenants().await.unwrap(), [], "its own row comes last");
+        assert_eq!(here.tenants().await.unwrap().len(), 2, "nothing is removed before all is there");
+    }
+    assert_eq!(moved(&here, &there, "acme").await.unwrap().rows, 46);
+    assert!(moved(&here, &there, "acme").await.is_err(), "it is not here any more");
+}
+
+#[tokio::test]
+async fn what_differs_is_refused_and_stays() {
+    let Some(ends) = Ends::new().await else { return };
+    ends.fill().await;
+    let (here, there) = (ends.here(), ends.there().await);
+    let kept = transfer::move_tenant(&here, &there, &acme(), true, &|_| {}).await.unwrap();
+    assert!(!kept.was_there);
+    let again = transfer::move_tenant(&here, &there, &acme(), true, &|_| {}).await.unwrap();
+    assert_eq!(again, Moved { was_there: true, ..kept });
+    let (client, connection) =
+        tokio_postgres::connect(&ends.database.owner_url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let tamper = "SELECT set_config('windlass.tenants', '*', false);
+        UPDATE wf_history SET events = '[]' WHERE tenant = 'acme' AND version = 2";
+    client.batch_execute(tamper).await.unwrap();
+    let error = moved(&here, &there, "acme").await.unwrap_err().to_string();
+    assert!(error.contains("wf_history") && error.contains("not the same"), "{error}");
+    assert_eq!(here.tenants().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn stores_at_work_are_refused() {
+    let Some(ends) = Ends::new().await else { return };
+    ends.fill().await;
+    let (here, there) = (ends.here(), ends.there().await);
+    let store = postgres::Postgres::open(&ends.database.url).await.unwrap();
+    store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    assert!(matches!(moved(&here, &there, "acme").await, Err(Error::InUse(_))));
+    assert!(matches!(sqlite::AtRest::open(&ends.file), Err(Error::InUse(_))), "one at a time has the file");
+    store.leave(node(2)).await.unwrap();
+    moved(&here, &there, "acme").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_is_another_there_is_named() {
+    let Some(ends) = Ends::new().await else { return };
+    ends.fill().await;
+    let (here, there) = (ends.here(), ends.there().await);
+    there.keep_deployment_key("signal-token", &[9; 32]).await.unwrap();
+    assert_eq!(transfer::hand_over_keys(&here, &there).await.unwrap(), ["signal-token"]);
+}
+
+/// The other end, which breaks after some writes.
+struct Failing {
+    side: postgres::AtRest,
+    writes: AtomicUsize,
+}
+
+#[async_trait]
+impl Side for Failing {
+    async fn at_rest(&self) -> Result<()> {
+        self.side.at_rest().await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
+        self.side.tenants().await
+    }
+
+    async fn read(&self, table: &Table, tenant: &TenantId, after: &[Cell], limit: usize) -> Result<Vec<Copied>> {
+        self.side.read(table, tenant, after, limit).await
+    }
+
+    async fn last(&self, table: &Table, tenant: &TenantId) -> Result<Vec<Cell>> {
+        self.side.last(table, tenant).await
+    }
+
+    async fn write(&self, table: &Table, tenant: &TenantId, rows: &[Vec<Cell>]) -> Result<()> {
+        if self.writes.fetch_sub(1, Ordering::Relaxed) == 0 {
+            return Err(Error::Unavailable("cut off".into()));
+        }
+        self.side.write(table, tenant, rows).await
+    }
+
+    async fn remove(&self, tenant: &TenantId) -> Result<()> {
+        self.side.remove(tenant).await
+    }
+
+    async fn deployment_keys(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        self.side.deployment_keys().await
+    }
+
+    async fn keep_deployment_key(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.side.keep_deployment_key(name, value).await
+    }
+}
