@@ -7,6 +7,7 @@
 
 pub mod commit;
 pub mod datasets;
+pub mod feed;
 pub mod hint;
 pub mod postgres;
 pub mod rows;

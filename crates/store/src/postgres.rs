@@ -13,6 +13,7 @@ mod claim;
 mod dataset;
 mod error;
 mod event;
+mod feed;
 mod list;
 mod migrate;
 mod node;

@@ -24,6 +24,7 @@ pub(crate) mod key;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;
+pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod tenant;
 pub(crate) mod version;

@@ -35,6 +35,9 @@ pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires
     WHERE tenant = $1 ORDER BY created_at, id";
 pub(super) const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT $1";
+pub(super) const EVENT_COLUMNS: &str =
+    "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
+    started, collected, event";
 pub(super) const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
     collected, event FROM events WHERE tenant = $1";

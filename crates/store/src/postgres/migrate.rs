@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
         oldest: 1,
     },
     Migration { name: "plans", sql: include_str!("../../migrations/postgres/V3__plans.sql"), oldest: 1 },
+    Migration { name: "feed", sql: include_str!("../../migrations/postgres/V4__feed.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

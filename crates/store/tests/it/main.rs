@@ -9,4 +9,6 @@ mod backup;
 mod conformance;
 mod fixture;
 mod postgres;
+mod postgres_feed;
+mod postgres_upgrade;
 mod sqlite;
