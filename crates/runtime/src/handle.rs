@@ -9,8 +9,9 @@ use crate::{
     engine::Engine,
     events,
     hub::End,
-    library, refusal, schedules, secrets, signals, starts, tasks_for_people, weights,
+    library, refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
+    weights,
 };
 use futures_util::future::BoxFuture;
 use machine::{

@@ -202,7 +202,7 @@ fn verdict(row: &EventRow, now: machine::Time) -> String {
     parts.join("; ")
 }
 
-fn event_of(row: &EventRow) -> Event {
+pub(crate) fn event_of(row: &EventRow) -> Event {
     Event {
         id: id::show(Kind::Event, row.id),
         source: row.source.clone(),

@@ -24,6 +24,7 @@ mod definitions;
 mod docs;
 mod etag;
 mod events;
+mod feed;
 mod frame;
 mod health;
 mod history;

@@ -12,7 +12,7 @@ use axum::{
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use runtime::handle::Metric;
 use std::{fmt::Write, time::Duration};
-use store::views::Counts;
+use store::{feed::Horizon, views::Counts};
 use tokio::{sync::Mutex, time::Instant};
 
 /// What HTTP did, and what the store last counted.
@@ -20,7 +20,7 @@ pub(crate) struct HttpMetrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
-    counts: Mutex<Option<(Instant, Counts)>>,
+    counts: Mutex<Option<(Instant, Counts, Horizon)>>,
 }
 
 const COUNTS_LIFE: Duration = Duration::from_secs(5);
@@ -59,23 +59,25 @@ impl HttpMetrics {
 pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
     let mut text = String::new();
     write_runtime(&mut text, &app.handle.metrics());
-    write_counts(&mut text, &counted(&app).await?);
+    let (counts, horizon) = counted(&app).await?;
+    write_counts(&mut text, &counts);
+    write_horizon(&mut text, &horizon);
     let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
     text.push_str(&http.map_err(Problem::internal)?);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
 /// The store's counts, at most [`COUNTS_LIFE`] old: counting reads a whole index, however often it is asked for.
-async fn counted(app: &App) -> Result<Counts, Problem> {
+async fn counted(app: &App) -> Result<(Counts, Horizon), Problem> {
     let mut counts = app.http.counts.lock().await;
-    if let Some((at, counts)) = &*counts
+    if let Some((at, counts, horizon)) = &*counts
         && at.elapsed() < COUNTS_LIFE
     {
-        return Ok(counts.clone());
+        return Ok((counts.clone(), *horizon));
     }
-    let fresh = app.store().counts(None).await?;
-    *counts = Some((Instant::now(), fresh.clone()));
-    Ok(fresh)
+    let (fresh, horizon) = (app.store().counts(None).await?, app.store().horizon().await?);
+    *counts = Some((Instant::now(), fresh.clone(), horizon));
+    Ok((fresh, horizon))
 }
 
 fn write_runtime(text: &mut String, metrics: &[Metric]) {
@@ -110,6 +112,17 @@ fn write_counts(text: &mut String, counts: &Counts) {
     for (name, help, number) in depths {
         head(text, name, help, "gauge");
         sample(text, name, &[], number as f64);
+    }
+}
+
+fn write_horizon(text: &mut String, horizon: &Horizon) {
+    let transactions = "windlass_feed_horizon_transactions";
+    head(text, transactions, "Transactions that the feed of events waits for, from the oldest on.", "gauge");
+    sample(text, transactions, &[], horizon.transactions as f64);
+    if let Some(open_for) = horizon.open_for {
+        let seconds = "windlass_feed_horizon_seconds";
+        head(text, seconds, "How long the oldest transaction that writes has been open.", "gauge");
+        sample(text, seconds, &[], open_for.0 as f64 / 1e6);
     }
 }
 

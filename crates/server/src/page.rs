@@ -19,6 +19,9 @@ use uuid::Uuid;
 /// How many items a page has when the client does not say.
 const PAGE_DEFAULT: usize = 50;
 
+/// The parameter of lists that says where a page begins.
+const CURSOR: &str = "cursor";
+
 /// One page.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Page<T> {
@@ -115,9 +118,14 @@ impl Cursors {
 
     /// The position that the parameter `cursor` names, if it is given.
     pub(crate) fn read(&self, parameters: &Parameters) -> Result<Option<Vec<u8>>, Problem> {
-        let Some(text) = parameters.text("cursor") else { return Ok(None) };
+        self.read_from(parameters, CURSOR)
+    }
+
+    /// The same for a parameter of another name.
+    pub(crate) fn read_from(&self, parameters: &Parameters, name: &str) -> Result<Option<Vec<u8>>, Problem> {
+        let Some(text) = parameters.text(name) else { return Ok(None) };
         let bytes = from_hex(text).filter(|bytes| bytes.starts_with(&self.mark));
-        bytes.map(|bytes| Some(bytes[4..].to_vec())).ok_or_else(refused)
+        bytes.map(|bytes| Some(bytes[4..].to_vec())).ok_or_else(|| refused_at(name))
     }
 
     /// The same for lists that are paged by id.
@@ -128,7 +136,12 @@ impl Cursors {
 }
 
 pub(crate) fn refused() -> Problem {
-    Problem::at(code::INVALID_CURSOR, "cursor", "this is no cursor of this list; leave it out to begin again")
+    refused_at(CURSOR)
+}
+
+/// The same for a parameter of another name.
+pub(crate) fn refused_at(name: &str) -> Problem {
+    Problem::at(code::INVALID_CURSOR, name, "this is no cursor of this list; leave it out to begin again")
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, docs, events, frame, health,
-    history, instances, keys, me, metrics,
+    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, docs, events, feed, frame,
+    health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -113,6 +113,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(dead_letters::discard))
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
+        .routes(routes!(feed::read))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::read))
         .routes(routes!(schedules::slots))

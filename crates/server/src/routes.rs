@@ -84,6 +84,7 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/events", Needs(EventsRead)),
     post("/api/v1/events", Needs(EventsPublish)),
     get("/api/v1/events/{id}", Needs(EventsRead)),
+    get("/api/v1/feed", Needs(EventsRead)),
     get("/api/v1/schedules", Needs(SchedulesRead)),
     get("/api/v1/schedules/{id}", Needs(SchedulesRead)),
     get("/api/v1/schedules/{id}/slots", Needs(SchedulesRead)),

@@ -45,11 +45,7 @@ impl Finding {
         Finding { check, state: State::Warning, found: found.into(), remedy: remedy.into() }
     }
 
-    pub(crate) fn bad(
-        check: &'static str,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
+    pub(crate) fn bad(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
         Finding { check, state: State::Bad, found: found.into(), remedy: remedy.into() }
     }
 }

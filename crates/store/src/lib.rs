@@ -2,12 +2,13 @@
 //!
 //! The way in: [`Store`] (the port and its contract), [`commit::Commit`] (what one write is), [`rows`] (what a row
 //! holds), [`views`] (what people read). Adapters sit beside the port: [`sqlite`], [`postgres`]. [`hint`] is a port of its
-//! own: how nodes wake each other.
+//! own: how nodes wake each other. [`transfer`] moves tenants from one store to another, [`doctor`] says what a check found.
 //! Nothing here decides: no state transition happens in SQL, only guarded writes.
 
 pub mod commit;
 pub mod datasets;
 pub mod doctor;
+pub mod feed;
 pub mod hint;
 pub mod postgres;
 pub mod rows;

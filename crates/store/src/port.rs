@@ -15,7 +15,7 @@
 //! - **No tenant, no row.** Every read names a tenant, except claims, which return the tenant with the row, and
 //!   [`Store::key_by_id`], which finds out whose key it is.
 
-use crate::{commit::*, datasets::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, feed::*, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
@@ -184,6 +184,14 @@ pub trait Store: Send + Sync + 'static {
     async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>>;
     async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>>;
     async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>>;
+    /// Events in the order of their commits, those after the cursor, at most `limit` and [`PAGE_MAX`]. What commits late
+    /// comes late: no event ever appears before a cursor that was given out, so whoever goes on from the last item's
+    /// cursor meets every event once. Events that one instance emits come in the order in which it emitted them.
+    /// `None` if the cursor was not given by this database, or by what it was before an older copy was put back.
+    async fn feed(&self, tenant: &TenantId, after: FeedCursor, limit: usize)
+    -> Result<Option<Vec<FeedItem>>>;
+    /// What the feed waits for now.
+    async fn horizon(&self) -> Result<Horizon>;
     /// Schedules that want events of this type, or of any.
     async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>>;
     /// True if any tenant has an event that nothing has taken.

@@ -14,6 +14,7 @@ mod dataset;
 mod doctor;
 mod error;
 mod event;
+mod feed;
 mod list;
 mod migrate;
 mod node;

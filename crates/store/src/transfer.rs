@@ -40,7 +40,13 @@ pub trait Side: Send + Sync {
     /// Tenants that are wholly there.
     async fn tenants(&self) -> Result<Vec<TenantId>>;
     /// Rows of a table after `after`, in order.
-    async fn read(&self, table: &Table, tenant: &TenantId, after: &[Cell], limit: usize) -> Result<Vec<Copied>>;
+    async fn read(
+        &self,
+        table: &Table,
+        tenant: &TenantId,
+        after: &[Cell],
+        limit: usize,
+    ) -> Result<Vec<Copied>>;
     /// How far a copy has come: the mark of the last row, if rows are read by their keys.
     async fn last(&self, table: &Table, tenant: &TenantId) -> Result<Vec<Cell>>;
     /// Inserts rows in the order given; those that are there are left as they are.

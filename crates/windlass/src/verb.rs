@@ -25,6 +25,7 @@ mod moving;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;
+pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod tenant;
 pub(crate) mod version;

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, rows::*, views::*};
+use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, views::*};
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -317,6 +317,17 @@ impl Store for Tap {
     }
     async fn keeps_events(&self) -> Result<bool> {
         pass!(self.keeps_events())
+    }
+    async fn feed(
+        &self,
+        tenant: &TenantId,
+        after: FeedCursor,
+        limit: usize,
+    ) -> Result<Option<Vec<FeedItem>>> {
+        pass!(self.feed(tenant, after, limit))
+    }
+    async fn horizon(&self) -> Result<Horizon> {
+        pass!(self.horizon())
     }
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         pass!(self.purge_events(now, limit))

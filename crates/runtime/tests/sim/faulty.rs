@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
-use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, rows::*, sqlite::Inline, views::*};
+use store::{
+    Commit, Error, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, sqlite::Inline, views::*,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -295,6 +297,19 @@ impl Store for Faulty {
     async fn keeps_events(&self) -> Result<bool> {
         self.read().await?;
         self.inner.keeps_events().await
+    }
+    async fn feed(
+        &self,
+        tenant: &TenantId,
+        after: FeedCursor,
+        limit: usize,
+    ) -> Result<Option<Vec<FeedItem>>> {
+        self.read().await?;
+        self.inner.feed(tenant, after, limit).await
+    }
+    async fn horizon(&self) -> Result<Horizon> {
+        self.read().await?;
+        self.inner.horizon().await
     }
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         self.read().await?;

@@ -61,7 +61,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             assert!(own.status.is_success(), "{path} is there for its owner");
         }
     }
-    for list in ["instances", "tasks", "dead-letters", "definitions", "schedules", "events"] {
+    for list in ["instances", "tasks", "dead-letters", "definitions", "schedules", "events", "feed"] {
         let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
         assert_eq!(answer.ok(200)["items"], json!([]), "{list}");
     }

@@ -7,6 +7,7 @@
 //! alone (P12).
 
 use super::{
+    bind,
     error::{error, is_rivalry, rejection},
     event::{self, Lock},
     node,
@@ -317,7 +318,7 @@ impl Work<'_> {
     /// One commit in a savepoint, write by write.
     async fn alone(&self, at: usize) -> std::result::Result<Alone, Trouble> {
         self.session.command("SAVEPOINT one").await?;
-        let ended = match self.writes(&self.commits[at]).await {
+        let ended = match self.writes(at).await {
             Ok(None) => {
                 self.session.command("RELEASE one").await?;
                 return Ok(Alone::Written);
@@ -333,10 +334,11 @@ impl Work<'_> {
         Ok(Alone::Ended(ended))
     }
 
-    async fn writes(&self, commit: &Commit) -> std::result::Result<Option<Conflict>, solo::Trouble> {
+    async fn writes(&self, at: usize) -> std::result::Result<Option<Conflict>, solo::Trouble> {
+        let commit = &self.commits[at];
         let tenant = commit.tenant.as_str();
-        for write in &commit.writes {
-            let Some(bound) = super::bind::bind(tenant, write) else {
+        for (place, write) in commit.writes.iter().enumerate() {
+            let Some(bound) = bind::bind(tenant, write, bind::place(at, place)) else {
                 if let Some(conflict) = solo::write(self.session, tenant, write).await? {
                     return Ok(Some(conflict));
                 }

@@ -16,8 +16,14 @@ pub(super) struct Bound<'a> {
     pub(super) values: Vec<Value<'a>>,
 }
 
-/// The rows of a write, or `None` if it is one of the rare ones that are done alone.
-pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write) -> Option<Vec<Bound<'a>>> {
+/// Which write of which commit of the batch: rises in their order.
+pub(super) fn place(commit: usize, write: usize) -> i64 {
+    ((commit as i64) << 32) | write as i64
+}
+
+/// The rows of a write, or `None` if it is one of the rare ones that are done alone. `place` is where in the batch it
+/// stands.
+pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<Vec<Bound<'a>>> {
     let bound = match write {
         Write::ConsumeSignal { id: signal } => {
             guard(S::DeleteSignal, Conflict::Gone, vec![text(tenant), id(*signal)])
@@ -32,7 +38,7 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write) -> Option<Vec<Bound<'a
             guard(S::DeleteDeadLetter, Conflict::Gone, vec![text(tenant), id(*letter)])
         }
         Write::ClaimKey(row) => guard(S::ClaimKey, Conflict::Duplicate, inbox(tenant, row)),
-        Write::Publish(row) => guard(S::CreateEvent, Conflict::Duplicate, event(tenant, row)),
+        Write::Publish(row) => guard(S::CreateEvent, Conflict::Duplicate, event(tenant, row, place)),
         Write::EventTaken { id: event } => plain(S::TakeEvent, vec![text(tenant), id(*event)]),
         Write::Unsubscribe { subscriber } => plain(S::Unsubscribe, subscriber_values(tenant, subscriber)),
         Write::Subscribe { subscriber, wants, .. } => return Some(subscribe(tenant, subscriber, wants)),
@@ -131,7 +137,7 @@ fn queue_key(tenant: &str, instance: Uuid, of: u64) -> Vec<Value<'_>> {
     vec![text(tenant), id(instance), token(of)]
 }
 
-fn event<'a>(tenant: &'a str, row: &'a EventRow) -> Vec<Value<'a>> {
+fn event<'a>(tenant: &'a str, row: &'a EventRow, place: i64) -> Vec<Value<'a>> {
     vec![
         text(tenant),
         id(row.id),
@@ -144,6 +150,7 @@ fn event<'a>(tenant: &'a str, row: &'a EventRow) -> Vec<Value<'a>> {
         int(row.started.cast_signed()),
         int(row.collected.cast_signed()),
         bytes(&row.event),
+        int(place),
     ]
 }
 

@@ -34,9 +34,21 @@ macro_rules! alive {
 macro_rules! oldest {
     ($queue:literal, $due:literal, $key:literal) => {
         concat!(
-            "WITH due AS MATERIALIZED (SELECT tenant, ", $key, " FROM ", $queue, "
-                WHERE owner IS NULL AND ", $due, " <= $2 AND ", alive!(), "
-                ORDER BY ", $due, ", tenant, ", $key, " LIMIT $3 FOR UPDATE SKIP LOCKED)"
+            "WITH due AS MATERIALIZED (SELECT tenant, ",
+            $key,
+            " FROM ",
+            $queue,
+            "
+                WHERE owner IS NULL AND ",
+            $due,
+            " <= $2 AND ",
+            alive!(),
+            "
+                ORDER BY ",
+            $due,
+            ", tenant, ",
+            $key,
+            " LIMIT $3 FOR UPDATE SKIP LOCKED)"
         )
     };
 }
@@ -47,9 +59,21 @@ macro_rules! shared {
         concat!(
             "WITH due AS MATERIALIZED (
                 SELECT c.* FROM unnest($4, $5) WITH ORDINALITY AS t(tenant, share, ord)
-                CROSS JOIN LATERAL (SELECT tenant, ", $key, " FROM ", $queue, " r
-                    WHERE owner IS NULL AND r.tenant = t.tenant AND ", $due, " <= $2 AND ", alive!(), "
-                    ORDER BY ", $due, ", ", $key, " LIMIT t.share FOR UPDATE SKIP LOCKED) c
+                CROSS JOIN LATERAL (SELECT tenant, ",
+            $key,
+            " FROM ",
+            $queue,
+            " r
+                    WHERE owner IS NULL AND r.tenant = t.tenant AND ",
+            $due,
+            " <= $2 AND ",
+            alive!(),
+            "
+                    ORDER BY ",
+            $due,
+            ", ",
+            $key,
+            " LIMIT t.share FOR UPDATE SKIP LOCKED) c
                 LIMIT $3)"
         )
     };
@@ -60,11 +84,19 @@ macro_rules! tenants_of {
     ($queue:literal, $due:literal) => {
         concat!(
             "WITH RECURSIVE backlog(tenant) AS (
-                SELECT min(tenant) FROM ", $queue, " WHERE owner IS NULL
-                UNION ALL SELECT (SELECT min(c.tenant) FROM ", $queue, " c
+                SELECT min(tenant) FROM ",
+            $queue,
+            " WHERE owner IS NULL
+                UNION ALL SELECT (SELECT min(c.tenant) FROM ",
+            $queue,
+            " c
                     WHERE c.owner IS NULL AND c.tenant > backlog.tenant)
                 FROM backlog WHERE backlog.tenant IS NOT NULL)
-            SELECT tenant, (SELECT min(c.", $due, ") FROM ", $queue, " c
+            SELECT tenant, (SELECT min(c.",
+            $due,
+            ") FROM ",
+            $queue,
+            " c
                     WHERE c.owner IS NULL AND c.tenant = backlog.tenant),
                 coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
             FROM backlog WHERE tenant IS NOT NULL"
@@ -156,7 +188,11 @@ impl Postgres {
             return Ok(claimed);
         }
         let waiting = |row: &Row| {
-            Ok(Waiting { tenant: tenant(row, 0)?, oldest: time_at(row, 1)?, weight: get::<i64>(row, 2)? as u32 })
+            Ok(Waiting {
+                tenant: tenant(row, 0)?,
+                oldest: time_at(row, 1)?,
+                weight: get::<i64>(row, 2)? as u32,
+            })
         };
         let waiting = self.many(Scope::All, queue.tenants, &[], waiting).await?;
         let shares = share::shares(waiting, now, limit, full);

@@ -28,7 +28,8 @@ const SKEW_SECS_MAX: i64 = 5;
 /// Connections one node may use.
 const PER_NODE: i64 = 12;
 
-const VERSION: &str = "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')";
+const VERSION: &str =
+    "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')";
 const ROLE: &str = "SELECT current_user::text, rolsuper, rolbypassrls,
     coalesce((SELECT pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = to_regclass('wf_instances')), false),
     pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
@@ -36,7 +37,8 @@ const ROLE: &str = "SELECT current_user::text, rolsuper, rolbypassrls,
 const SETTINGS: &str = "SELECT current_setting('fsync'), current_setting('full_page_writes'),
     current_setting('synchronous_commit'), current_setting('autovacuum'),
     current_setting('synchronous_standby_names')";
-const STANDBYS: &str = "SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication";
+const STANDBYS: &str =
+    "SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication";
 const CONNECTIONS: &str = "SELECT current_setting('max_connections')::bigint
         - current_setting('superuser_reserved_connections')::bigint,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
@@ -112,13 +114,16 @@ pub async fn doctor(
     findings.extend(answered.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)])));
     // Nothing further can be asked of tables that are not there.
     match migrate::check(&session).await {
-        Err(err) => findings.push(Finding::bad("migrations", err.to_string(), "run `windlass migrate` as the owner")),
+        Err(err) => {
+            findings.push(Finding::bad("migrations", err.to_string(), "run `windlass migrate` as the owner"))
+        }
         Ok(()) => {
             findings.push(Finding::good("migrations", "the tables are those that this program needs"));
             let answered =
                 [look.nodes().await, look.queues().await, look.stuck().await, look.dead_letters().await];
-            findings
-                .extend(answered.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)])));
+            findings.extend(
+                answered.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)])),
+            );
         }
     }
     findings
@@ -130,7 +135,11 @@ fn unreachable_because(why: &str) -> Finding {
 }
 
 fn failed(err: &crate::Error) -> Finding {
-    Finding::warning("question", format!("not answered: {err}"), "try again; a slow answer means a busy server")
+    Finding::warning(
+        "question",
+        format!("not answered: {err}"),
+        "try again; a slow answer means a busy server",
+    )
 }
 
 type Found = Result<Vec<Finding>>;
@@ -170,7 +179,11 @@ impl Look<'_> {
         Ok(vec![if number < 150_000 {
             Finding::bad("connection", found, "use PostgreSQL 15 or newer")
         } else if trip > ROUND_TRIP_MAX {
-            Finding::warning("connection", found, "put nodes near the database: a commit takes two round trips")
+            Finding::warning(
+                "connection",
+                found,
+                "put nodes near the database: a commit takes two round trips",
+            )
         } else {
             Finding::good("connection", found)
         }])
@@ -182,7 +195,11 @@ impl Look<'_> {
         let (above, owner): (bool, bool) = (get::<bool>(&row, 1)? || get::<bool>(&row, 2)?, get(&row, 3)?);
         Ok(vec![if above {
             let found = format!("{role} is not bound by row security");
-            Finding::bad("role", found, "let nodes connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md")
+            Finding::bad(
+                "role",
+                found,
+                "let nodes connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
+            )
         } else if owner {
             let remedy = "let nodes connect as the role given to `windlass migrate --app-role`";
             Finding::warning("role", format!("{role} owns the tables and may change them"), remedy)
@@ -196,7 +213,8 @@ impl Look<'_> {
         let (fsync, pages, commit): (String, String, String) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
         let found = format!("fsync {fsync}, full_page_writes {pages}, synchronous_commit {commit}");
         Ok(vec![if fsync == "off" || pages == "off" || commit == "off" {
-            let remedy = "set all three to on: what was acknowledged can be lost or damaged by a crash as it is";
+            let remedy =
+                "set all three to on: what was acknowledged can be lost or damaged by a crash as it is";
             Finding::bad("durability", found, remedy)
         } else {
             Finding::good("durability", found)
@@ -210,9 +228,10 @@ impl Look<'_> {
         let (all, synchronous): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let found = format!("{all} connected, {synchronous} of them synchronous");
         Ok(vec![match (names.is_empty(), commit == "local") {
-            (true, _) if all == 0 => {
-                Finding::good("standby", "none: an acknowledged commit survives a crash, not the loss of the disk")
-            }
+            (true, _) if all == 0 => Finding::good(
+                "standby",
+                "none: an acknowledged commit survives a crash, not the loss of the disk",
+            ),
             (true, _) => Finding::warning(
                 "standby",
                 format!("{found}; synchronous_standby_names is empty"),
@@ -251,7 +270,11 @@ impl Look<'_> {
         let role = self.row(ROLE, &[]).await?;
         if !get::<bool>(&role, 4)? {
             let remedy = "GRANT pg_read_all_stats to the role, or run this as one that has it";
-            return Ok(vec![Finding::warning("oldest snapshot", "others' transactions are not visible", remedy)]);
+            return Ok(vec![Finding::warning(
+                "oldest snapshot",
+                "others' transactions are not visible",
+                remedy,
+            )]);
         }
         let Some(row) = self.ask(OLDEST, &[]).await?.into_iter().next() else {
             return Ok(vec![Finding::good("oldest snapshot", "none is held")]);
@@ -270,7 +293,11 @@ impl Look<'_> {
     async fn vacuum(&self) -> Found {
         let settings = self.row(SETTINGS, &[]).await?;
         if get::<String>(&settings, 3)? == "off" {
-            return Ok(vec![Finding::bad("bloat", "autovacuum is off", "set autovacuum to on: queues grow without end")]);
+            return Ok(vec![Finding::bad(
+                "bloat",
+                "autovacuum is off",
+                "set autovacuum to on: queues grow without end",
+            )]);
         }
         let rows = self.ask(DEAD_ROWS, &[int(DEAD_ROWS_MAX)]).await?;
         let mut tables = vec![];
@@ -339,7 +366,9 @@ impl Look<'_> {
             (0, _) => {
                 Finding::warning("nodes", found, "start a node: it takes over what the ended ones left")
             }
-            _ => Finding::good("nodes", format!("{found}; the shortest lease has {} s left", left / 1_000_000)),
+            _ => {
+                Finding::good("nodes", format!("{found}; the shortest lease has {} s left", left / 1_000_000))
+            }
         }])
     }
 
@@ -355,7 +384,9 @@ impl Look<'_> {
             rows => Finding::warning(
                 "owners",
                 format!("{rows} rows belong to nodes that are gone"),
-                format!("a node that starts takes them over; if they stay for {OVERDUE_SECS} s beside living nodes, report it"),
+                format!(
+                    "a node that starts takes them over; if they stay for {OVERDUE_SECS} s beside living nodes, report it"
+                ),
             ),
         };
         Ok(vec![backlog(&queues), owners])

@@ -30,11 +30,15 @@ pub(super) const SUMMARY: &str = "SELECT namespace, name, version, title, media_
     FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3";
 pub(super) const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
     WHERE tenant = $1 AND task = $2 ORDER BY sequence";
-pub(super) const TENANTS: &str = "SELECT tenant, title, status, created_at, weight FROM tenants ORDER BY tenant";
+pub(super) const TENANTS: &str =
+    "SELECT tenant, title, status, created_at, weight FROM tenants ORDER BY tenant";
 pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
     WHERE tenant = $1 ORDER BY created_at, id";
 pub(super) const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT $1";
+pub(super) const EVENT_COLUMNS: &str =
+    "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
+    started, collected, event";
 pub(super) const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
     collected, event FROM events WHERE tenant = $1";

@@ -26,7 +26,8 @@ const MIGRATIONS: &[Migration] = &[
         oldest: 1,
     },
     Migration { name: "plans", sql: include_str!("../../migrations/postgres/V3__plans.sql"), oldest: 1 },
-    Migration { name: "fair", sql: include_str!("../../migrations/postgres/V4__fair.sql"), oldest: 1 },
+    Migration { name: "feed", sql: include_str!("../../migrations/postgres/V4__feed.sql"), oldest: 1 },
+    Migration { name: "fair", sql: include_str!("../../migrations/postgres/V5__fair.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -5,7 +5,7 @@
 //! rows of all its commits. Rows are compared by hash: two that collide by chance cost a wave, nothing else.
 
 use super::{
-    bind::{Bound, bind},
+    bind::{self, Bound, bind},
     event::subscriber_key,
     statement::Statement,
     tell,
@@ -102,7 +102,8 @@ pub(super) fn statements<'a>(commits: &'a [Commit], together: &[usize]) -> Vec<R
     for at in together {
         let commit = &commits[*at];
         for (place, write) in commit.writes.iter().enumerate() {
-            let bound = bind(commit.tenant.as_str(), write).expect("what is not rare has rows");
+            let bound = bind(commit.tenant.as_str(), write, bind::place(*at, place));
+            let bound = bound.expect("what is not rare has rows");
             for Bound { statement, guard, values } in bound {
                 let source = Source { commit: *at, write: place, guard };
                 by_statement.entry(statement).or_default().push((source, values));

@@ -14,7 +14,8 @@ pub(super) const DEFINITION: &str =
     FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3 AND version = $4";
 pub(super) const VERSIONS: &str =
     "SELECT version FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3";
-pub(super) const TENANT: &str = "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = $1";
+pub(super) const TENANT: &str =
+    "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = $1";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = $1";
 pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant

@@ -9,7 +9,9 @@ use super::{
     session::Scope,
     value::{Value, get, id, int, maybe_text, text, time},
 };
-use crate::{by_preference, commit::*, datasets::*, port::*, rows::*, sqlite::compare_versions, views::*};
+use crate::{
+    by_preference, commit::*, datasets::*, feed::*, port::*, rows::*, sqlite::compare_versions, views::*,
+};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use std::{
@@ -132,8 +134,13 @@ impl Postgres {
 
     /// One statement in a transaction of its own.
     pub(super) async fn rows(&self, scope: Scope<'_>, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.rows_after(&begin(scope, ""), sql, values).await
+    }
+
+    /// The same with a beginning of its own.
+    pub(super) async fn rows_after(&self, begin: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         let session = self.readers.take().await?;
-        let rows = session.transact(&begin(scope, ""), sql, values).await?;
+        let rows = session.transact(begin, sql, values).await?;
         session.done();
         Ok(rows)
     }
@@ -518,6 +525,19 @@ impl Store for Postgres {
 
     async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
         self.list_events(tenant, filter, page).await
+    }
+
+    async fn feed(
+        &self,
+        tenant: &TenantId,
+        after: FeedCursor,
+        limit: usize,
+    ) -> Result<Option<Vec<FeedItem>>> {
+        self.read_feed(tenant, after, limit).await
+    }
+
+    async fn horizon(&self) -> Result<Horizon> {
+        self.read_horizon().await
     }
 
     async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {

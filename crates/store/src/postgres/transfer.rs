@@ -92,7 +92,12 @@ fn cells(row: &Row, from: usize, columns: &[(&'static str, Kind)]) -> Result<Vec
         }
         .unwrap_or(Cell::Null))
     };
-    columns.iter().enumerate().map(read).collect::<std::result::Result<_, tokio_postgres::Error>>().map_err(error)
+    columns
+        .iter()
+        .enumerate()
+        .map(read)
+        .collect::<std::result::Result<_, tokio_postgres::Error>>()
+        .map_err(error)
 }
 
 #[async_trait]
@@ -112,7 +117,13 @@ impl Side for AtRest {
         named.collect::<std::result::Result<_, _>>().map_err(error)
     }
 
-    async fn read(&self, table: &Table, tenant: &TenantId, after: &[Cell], limit: usize) -> Result<Vec<Copied>> {
+    async fn read(
+        &self,
+        table: &Table,
+        tenant: &TenantId,
+        after: &[Cell],
+        limit: usize,
+    ) -> Result<Vec<Copied>> {
         let marks = marks(table);
         let order = names(&marks);
         let mut sql = format!("SELECT {}", names(table.columns));
@@ -121,8 +132,11 @@ impl Side for AtRest {
         }
         sql += &format!(" FROM {} WHERE tenant = $1", table.name);
         if !after.is_empty() {
-            let places: Vec<String> =
-                marks.iter().enumerate().map(|(at, (_, kind))| format!("${}::{}", at + 2, sql_type(*kind))).collect();
+            let places: Vec<String> = marks
+                .iter()
+                .enumerate()
+                .map(|(at, (_, kind))| format!("${}::{}", at + 2, sql_type(*kind)))
+                .collect();
             sql += &format!(" AND ({order}) > ({})", places.join(", "));
         }
         if !marks.is_empty() {
@@ -132,9 +146,8 @@ impl Side for AtRest {
         let mut values = vec![text(tenant.as_str())];
         values.extend(after.iter().zip(&marks).map(|(cell, (_, kind))| value(cell, *kind)));
         let count = table.columns.len();
-        let copied = |row: &Row| {
-            Ok(Copied { cells: cells(row, 0, table.columns)?, mark: cells(row, count, &marks)? })
-        };
+        let copied =
+            |row: &Row| Ok(Copied { cells: cells(row, 0, table.columns)?, mark: cells(row, count, &marks)? });
         self.ask(&sql, &values).await?.iter().map(copied).collect()
     }
 
@@ -145,7 +158,8 @@ impl Side for AtRest {
         }
         let backwards: Vec<String> = marks.iter().map(|(name, _)| format!("{name} DESC")).collect();
         let (names, backwards) = (names(&marks), backwards.join(", "));
-        let sql = format!("SELECT {names} FROM {} WHERE tenant = $1 ORDER BY {backwards} LIMIT 1", table.name);
+        let sql =
+            format!("SELECT {names} FROM {} WHERE tenant = $1 ORDER BY {backwards} LIMIT 1", table.name);
         let rows = self.ask(&sql, &[text(tenant.as_str())]).await?;
         rows.first().map_or(Ok(vec![]), |row| cells(row, 0, &marks))
     }

@@ -35,11 +35,19 @@ macro_rules! tenants_of {
     ($queue:literal, $due:literal) => {
         concat!(
             "WITH RECURSIVE backlog(tenant) AS (
-                SELECT min(tenant) FROM ", $queue, " WHERE owner IS NULL
-                UNION ALL SELECT (SELECT min(tenant) FROM ", $queue, "
+                SELECT min(tenant) FROM ",
+            $queue,
+            " WHERE owner IS NULL
+                UNION ALL SELECT (SELECT min(tenant) FROM ",
+            $queue,
+            "
                     WHERE owner IS NULL AND tenant > backlog.tenant)
                 FROM backlog WHERE backlog.tenant IS NOT NULL)
-            SELECT tenant, (SELECT min(", $due, ") FROM ", $queue, " WHERE owner IS NULL AND tenant = backlog.tenant),
+            SELECT tenant, (SELECT min(",
+            $due,
+            ") FROM ",
+            $queue,
+            " WHERE owner IS NULL AND tenant = backlog.tenant),
                 coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
             FROM backlog WHERE tenant IS NOT NULL"
         )

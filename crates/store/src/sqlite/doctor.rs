@@ -15,9 +15,18 @@ const WAL_BYTES_MAX: u64 = 1 << 30;
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
 const BACKLOG: [(&str, &str); 3] = [
-    ("signals", "SELECT count(*), coalesce((?1 - min(visible_at)) / 1000000, 0) FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1"),
-    ("timers", "SELECT count(*), coalesce((?1 - min(due_at)) / 1000000, 0) FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1"),
-    ("calls", "SELECT count(*), coalesce((?1 - min(visible_at)) / 1000000, 0) FROM calls WHERE owner IS NULL AND visible_at <= ?1"),
+    (
+        "signals",
+        "SELECT count(*), coalesce((?1 - min(visible_at)) / 1000000, 0) FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1",
+    ),
+    (
+        "timers",
+        "SELECT count(*), coalesce((?1 - min(due_at)) / 1000000, 0) FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1",
+    ),
+    (
+        "calls",
+        "SELECT count(*), coalesce((?1 - min(visible_at)) / 1000000, 0) FROM calls WHERE owner IS NULL AND visible_at <= ?1",
+    ),
 ];
 const STUCK: &str = "SELECT i.tenant, i.id FROM wf_instances i
     JOIN wf_runtime_states s ON s.tenant = i.tenant AND s.runtime_instance_id = i.id

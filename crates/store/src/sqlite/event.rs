@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     commit::Conflict,
+    feed::{FeedCursor, FeedItem},
     port::Result,
     rows::*,
     told::{KEPT_PER_TYPE_MAX, PATHS_MAX, TOLD_MAX, Told},
@@ -25,6 +26,10 @@ use uuid::Uuid;
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
     collected, event FROM events WHERE tenant = ?1";
+const FEED: &str =
+    "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
+    collected, event, position FROM events WHERE tenant = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
+const LAST_POSITION: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
 const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
 const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = ?1 AND kind = 'schedule' AND event_type IN (?2, '') LIMIT ?3";
@@ -47,6 +52,21 @@ impl Read<'_> {
         query.equals("source", filter.source.as_deref());
         query.page("id", page);
         self.many(&query.sql, &query.values(), event)
+    }
+
+    /// One writer: whatever a reader sees is all that was committed before.
+    pub fn feed(&self, tenant: &TenantId, after: FeedCursor, limit: usize) -> Result<Option<Vec<FeedItem>>> {
+        let position = i64::try_from(after.commit).unwrap_or(i64::MAX);
+        let limit = limit.clamp(1, PAGE_MAX) as i64;
+        let items = self.many(FEED, params![tenant.as_str(), position, limit], |row| {
+            let commit = row.get::<_, i64>(12)?.cast_unsigned();
+            Ok(FeedItem { cursor: FeedCursor { commit, ..FeedCursor::default() }, row: event(row)? })
+        })?;
+        if items.is_empty() && after != FeedCursor::default() {
+            let last: Option<i64> = self.one(LAST_POSITION, &[], |row| row.get(0))?;
+            return Ok((after.commit <= last.unwrap_or(0).cast_unsigned()).then_some(items));
+        }
+        Ok(Some(items))
     }
 
     /// Schedules that want events of this type, or of any.

@@ -1,7 +1,7 @@
 //! The port over whatever hosts a [`Core`]: each method says which work to do, the host says on which thread.
 
 use super::{apply::Batch, core::Core, read::Read};
-use crate::{commit::*, datasets::*, port::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, feed::*, port::*, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use std::future::Future;
@@ -280,6 +280,20 @@ impl<H: Host> Store for H {
     async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>> {
         let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
         self.read(move |read| read.events(&tenant, &filter, &page)).await
+    }
+
+    async fn feed(
+        &self,
+        tenant: &TenantId,
+        after: FeedCursor,
+        limit: usize,
+    ) -> Result<Option<Vec<FeedItem>>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.feed(&tenant, after, limit)).await
+    }
+
+    async fn horizon(&self) -> Result<Horizon> {
+        Ok(Horizon { transactions: 0, open_for: Some(Span(0)) })
     }
 
     async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {

@@ -90,7 +90,13 @@ impl Side for AtRest {
         Ok(self.core.lock().read().tenants()?.into_iter().map(|row| row.id).collect())
     }
 
-    async fn read(&self, table: &Table, tenant: &TenantId, after: &[Cell], limit: usize) -> Result<Vec<Copied>> {
+    async fn read(
+        &self,
+        table: &Table,
+        tenant: &TenantId,
+        after: &[Cell],
+        limit: usize,
+    ) -> Result<Vec<Copied>> {
         let marks = marks(table);
         let order = marks.join(", ");
         let mut sql = format!("SELECT {}", names(table));

@@ -137,11 +137,7 @@ pub const TABLES: &[Table] = &[
             ("state_json", Bytes),
         ],
     ),
-    by_instance(
-        "wf_history",
-        2,
-        &[("instance", Id), ("version", Int), ("at", Int), ("events", Bytes)],
-    ),
+    by_instance("wf_history", 2, &[("instance", Id), ("version", Int), ("at", Int), ("events", Bytes)]),
     keyed(
         "wf_tasks",
         1,

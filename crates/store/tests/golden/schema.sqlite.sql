@@ -66,7 +66,8 @@ CREATE TABLE deployment_keys (
     value BLOB NOT NULL CHECK (length(value) = 32)
 ) WITHOUT ROWID;
 
-CREATE TABLE events (
+CREATE TABLE "events" (
+    position     INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
     source       TEXT    NOT NULL CONSTRAINT source_not_empty CHECK (source <> ''),
@@ -78,11 +79,14 @@ CREATE TABLE events (
     told         INTEGER NOT NULL,
     taken        INTEGER NOT NULL,
     started      INTEGER NOT NULL,
-    event        BLOB    NOT NULL, collected INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (tenant, id)
+    collected    INTEGER NOT NULL DEFAULT 0,
+    event        BLOB    NOT NULL,
+    UNIQUE (tenant, id)
 );
 
 CREATE INDEX events_expiry ON events (expires_at);
+
+CREATE INDEX events_feed ON events (tenant, position);
 
 CREATE INDEX events_kept ON events (tenant, event_type, id) WHERE kept_until IS NOT NULL;
 
@@ -175,6 +179,8 @@ CREATE TABLE secrets (
     updated_at  INTEGER NOT NULL,
     PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
+
+CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE TABLE subscriptions (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

@@ -3,7 +3,9 @@
 use crate::fixture::*;
 use machine::{TenantId, Time};
 use store::{
-    postgres, rows::*, sqlite,
+    postgres,
+    rows::*,
+    sqlite,
     transfer::{Cell, Side, TABLES},
     views::*,
     *,

@@ -28,7 +28,17 @@ async fn a_database_that_is_as_it_should_be() {
     assert_eq!((missing.state, missing.remedy.contains("windlass migrate")), (State::Bad, true));
     postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
     let findings = look(&database.url).await;
-    for check in ["connection", "role", "migrations", "nodes", "backlog", "owners", "stuck instances", "clock", "pooler"] {
+    for check in [
+        "connection",
+        "role",
+        "migrations",
+        "nodes",
+        "backlog",
+        "owners",
+        "stuck instances",
+        "clock",
+        "pooler",
+    ] {
         assert_eq!(find(&findings, check).state, State::Good, "{check}: {:?}", find(&findings, check));
     }
     // The scratch server gives up durability for speed, and says so here.
@@ -110,6 +120,7 @@ async fn a_file_is_looked_at_beside_the_engine() {
     let findings = sqlite::doctor(&file, NOW);
     assert_eq!(find(&findings, "backlog").state, State::Warning);
     drop(store);
-    std::fs::write(&file, b"this is no database, but it is long enough to be read as one".repeat(100)).unwrap();
+    std::fs::write(&file, b"this is no database, but it is long enough to be read as one".repeat(100))
+        .unwrap();
     assert_eq!(sqlite::doctor(&file, NOW)[0].state, State::Bad);
 }

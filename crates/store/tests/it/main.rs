@@ -11,5 +11,7 @@ mod differential;
 mod doctor;
 mod fixture;
 mod postgres;
+mod postgres_feed;
+mod postgres_upgrade;
 mod sqlite;
 mod transfer;

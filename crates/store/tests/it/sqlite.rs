@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use machine::Time;
 use rusqlite::Connection;
+use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeSet,
     fs,
@@ -202,7 +203,7 @@ async fn the_named_tables_and_columns_are_there() {
     let keys = "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c
         WHERE m.type = 'table' AND c.pk = 1 AND c.name <> 'tenant'";
     let not_by_tenant =
-        ["deployment_keys", "outbox", "schema_migrations", "wf_host_locks"].map(str::to_owned);
+        ["deployment_keys", "events", "outbox", "schema_migrations", "wf_host_locks"].map(str::to_owned);
     assert_eq!(names(&connection, keys), BTreeSet::from(not_by_tenant));
 }
 
@@ -255,4 +256,44 @@ async fn the_schema_is_the_golden_one() {
         "the schema is not the one in {}: if that is meant, run GOLDEN_REFRESH=1 cargo test -p store golden",
         golden.display()
     );
+}
+
+/// What the migrations before the feed made of a file.
+const BEFORE_THE_FEED: [(&str, &str); 9] = [
+    ("V1__core", include_str!("../../migrations/sqlite/V1__core.sql")),
+    ("V2__calls_by_tenant", include_str!("../../migrations/sqlite/V2__calls_by_tenant.sql")),
+    ("V3__business_parts", include_str!("../../migrations/sqlite/V3__business_parts.sql")),
+    ("V4__deployment_keys", include_str!("../../migrations/sqlite/V4__deployment_keys.sql")),
+    ("V5__secrets", include_str!("../../migrations/sqlite/V5__secrets.sql")),
+    ("V6__schedules_and_events", include_str!("../../migrations/sqlite/V6__schedules_and_events.sql")),
+    ("V7__children", include_str!("../../migrations/sqlite/V7__children.sql")),
+    ("V8__retention", include_str!("../../migrations/sqlite/V8__retention.sql")),
+    ("V9__collections", include_str!("../../migrations/sqlite/V9__collections.sql")),
+];
+
+#[tokio::test]
+async fn events_of_an_older_file_keep_their_order_in_the_feed() {
+    let place = Place::new();
+    let connection = Connection::open(place.path()).unwrap();
+    let record = "CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 BLOB NOT NULL)";
+    connection.execute_batch(record).unwrap();
+    for (at, (name, sql)) in BEFORE_THE_FEED.iter().enumerate() {
+        connection.execute_batch(sql).unwrap();
+        let note = "INSERT INTO schema_migrations (version, name, sha256) VALUES (?1, ?2, ?3)";
+        let hash = Sha256::digest(sql).to_vec();
+        connection.execute(note, rusqlite::params![at as i64 + 1, name, hash]).unwrap();
+    }
+    connection.pragma_update(None, "application_id", 0x5749_4E44).unwrap();
+    connection.pragma_update(None, "user_version", 9).unwrap();
+    for number in [2, 1] {
+        let insert = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, expires_at, told, taken,
+            started, collected, event) VALUES ('acme', ?1, 's', ?2, 't', 1, 5, 1, 0, 0, 3, x'7b7d')";
+        connection.execute(insert, (id(number).as_bytes(), format!("e{number}"))).unwrap();
+    }
+    drop(connection);
+    let store = Sqlite::open(place.path()).unwrap();
+    let items = store.feed(&acme(), feed::FeedCursor::default(), 10).await.unwrap().unwrap();
+    let shown: Vec<_> = items.iter().map(|item| (item.row.id, item.row.told, item.row.collected)).collect();
+    assert_eq!(shown, [(id(2), 1, 3), (id(1), 1, 3)]);
+    assert_eq!(store.event_of(&acme(), "s", "e1").await.unwrap().unwrap().id, id(1));
 }

@@ -8,7 +8,9 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 use store::{
-    postgres, rows::*, sqlite,
+    postgres,
+    rows::*,
+    sqlite,
     transfer::{self, Cell, Copied, Moved, Side, Table},
     *,
 };
@@ -189,7 +191,13 @@ impl Side for Failing {
         self.side.tenants().await
     }
 
-    async fn read(&self, table: &Table, tenant: &TenantId, after: &[Cell], limit: usize) -> Result<Vec<Copied>> {
+    async fn read(
+        &self,
+        table: &Table,
+        tenant: &TenantId,
+        after: &[Cell],
+        limit: usize,
+    ) -> Result<Vec<Copied>> {
         self.side.read(table, tenant, after, limit).await
     }
 

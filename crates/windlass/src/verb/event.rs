@@ -1,6 +1,6 @@
 //! `windlass event`: events addressed to nobody.
 
-use super::{Context, ListArgs, list, read_json};
+use super::{Context, ListArgs, list, read_json, tail};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
@@ -48,6 +48,12 @@ pub(crate) enum Verb {
         #[command(flatten)]
         page: ListArgs,
     },
+    /// Follow events in the order of their commits, from the oldest one that is kept
+    #[command(after_long_help = "Examples:\n  \
+        windlass event tail --type com.example.order.paid\n  \
+        windlass event tail -o jsonl --after \"$CURSOR\"        go on where the last line's `cursor` stood\n\n\
+        No event is left out: one that commits late comes late.")]
+    Tail(tail::Args),
     /// Show an event: what matched, or why nothing did
     #[command(after_long_help = "Examples:\n  windlass event show evt_0192…")]
     Show {
@@ -101,6 +107,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             };
             list(context, &page, COLUMNS, ask).await
         }
+        Verb::Tail(args) => tail::follow(context, args).await,
         Verb::Show { id } => {
             let answer = context.client.ask(Ask::get(format!("/events/{}", segment(&id)))).await?;
             view::object(&context.out, &answer.body, FIELDS)

@@ -45,8 +45,7 @@ pub(crate) enum Verb {
     },
 }
 
-const COLUMNS: &[Column] =
-    &[
+const COLUMNS: &[Column] = &[
     plain("id", "id"),
     plain("title", "title"),
     state("status", "status"),

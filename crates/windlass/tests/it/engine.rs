@@ -176,12 +176,6 @@ impl Engine {
         self.signal(Signal::CONT);
     }
 
-    /// Waits until it ends by itself.
-    pub(crate) async fn ended(&self) -> ExitStatus {
-        let ended = async { self.child.lock().await.wait().await.unwrap() };
-        timeout(PATIENCE, ended).await.expect("it ends by itself")
-    }
-
     fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).unwrap();
     }

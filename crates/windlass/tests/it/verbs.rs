@@ -218,3 +218,39 @@ async fn the_beginning_of_an_id_will_do() {
     let refused = engine.request("GET", "/instances?id=ins_").send().await.unwrap();
     assert_eq!(refused.status(), 400);
 }
+
+#[tokio::test]
+async fn events_are_followed_in_the_order_of_their_commits() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    for (kind, id) in [("paid", "p-1"), ("sent", "s-1"), ("paid", "p-2")] {
+        engine.cli(&["event", "publish", kind, "--id", id, "--source", "shop"]).await.ok();
+    }
+    let lines = async |args: &[&str]| -> Vec<serde_json::Value> {
+        let all = [&["event", "tail", "--no-follow", "-o", "jsonl"], args].concat();
+        let said = engine.cli(&all).await.ok();
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let ids = |items: &[serde_json::Value]| -> Vec<String> {
+        items.iter().map(|item| item["event_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = lines(&[]).await;
+    assert_eq!(ids(&all), ["p-1", "s-1", "p-2"]);
+    let cursor = all[0]["cursor"].as_str().unwrap();
+    assert_eq!(ids(&lines(&["--after", cursor]).await), ["s-1", "p-2"]);
+    assert_eq!(ids(&lines(&["--after", cursor, "--type", "paid"]).await), ["p-2"]);
+    let wrong = engine.cli(&["event", "tail", "--after", "00"]).await;
+    assert!(wrong.code == Some(2) || wrong.code == Some(1), "{:?}", wrong.code);
+    assert!(wrong.stderr.contains("invalid-cursor"), "{}", wrong.stderr);
+    // It goes on when there is something to go on with.
+    let mut command = binary(home.path());
+    command.env("WINDLASS_URL", &engine.url).env("WINDLASS_KEY", &engine.key);
+    let last = all[2]["cursor"].as_str().unwrap();
+    let following = command.args(["event", "tail", "--after", last]).stdout(Stdio::piped());
+    let mut following = following.spawn().unwrap();
+    let mut printed = BufReader::new(following.stdout.take().unwrap()).lines();
+    engine.cli(&["event", "publish", "late", "--id", "l-1", "--source", "shop"]).await.ok();
+    let line = timeout(PATIENCE, printed.next_line()).await.expect("a line in time").unwrap().unwrap();
+    assert!(line.contains("late") && line.ends_with("shop/l-1"), "{line}");
+    following.kill().await.unwrap();
+}

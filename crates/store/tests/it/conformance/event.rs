@@ -5,7 +5,7 @@ use crate::fixture::*;
 use machine::Time;
 use store::{rows::*, views::*, *};
 
-fn event(number: u128, kind: &str, data: &str) -> EventRow {
+pub(super) fn event(number: u128, kind: &str, data: &str) -> EventRow {
     EventRow {
         id: id(number),
         source: "s".into(),
@@ -23,7 +23,7 @@ fn event(number: u128, kind: &str, data: &str) -> EventRow {
     }
 }
 
-fn publish(row: &EventRow) -> Write {
+pub(super) fn publish(row: &EventRow) -> Write {
     Write::Publish(Box::new(row.clone()))
 }
 

@@ -6,6 +6,7 @@
 mod batch;
 mod claim;
 mod event;
+mod feed;
 mod guard;
 mod key;
 mod list;
@@ -124,6 +125,11 @@ macro_rules! every_case {
                     an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
                     kept_events_are_bounded_and_purged schedules_want_events_by_type
                     events_and_waits_of_one_batch_meet_in_its_order
+                }
+                feed {
+                    events_come_in_the_order_of_their_commits events_of_one_instance_come_in_the_order_of_its_versions
+                    a_cursor_outlives_what_it_stood_after a_cursor_of_another_time_is_refused
+                    only_the_tenants_own_events_come
                 }
                 guard {
                     consume_answers_gone claimed_key_answers_duplicate existing_instance_answers_exists
