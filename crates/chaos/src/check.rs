@@ -3,7 +3,7 @@
 //! [`check`] is the way in. What a client does not know (`info`) is never taken for done, nor for not done.
 
 mod ends;
-mod outside;
+pub(crate) mod outside;
 mod reads;
 #[cfg(test)]
 mod tests;

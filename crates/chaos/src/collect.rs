@@ -53,7 +53,7 @@ async fn one(client: &Client, tenant: &Tenant, id: &str) -> Result<Final> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let signals = history.iter().filter_map(|item| {
         let kind = item["kind"].as_str().filter(|kind| kind.starts_with("signal."))?;
-        Some((kind.to_owned(), text(&item["signal"])?))
+        Some((kind.to_owned(), text(&item["detail"]["signal"])?))
     });
     Ok(Final {
         id: id.to_owned(),

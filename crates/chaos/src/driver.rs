@@ -21,6 +21,9 @@ use std::sync::{
 
 pub(crate) const ENDED: [&str; 3] = ["completed", "faulted", "cancelled"];
 
+/// How long a healed node may take for the shortest program.
+const TAIL_SECONDS_MAX: i64 = 30;
+
 /// A tenant and the key that its clients have.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
@@ -59,13 +62,19 @@ impl Driver {
         Ok(())
     }
 
-    /// After everything was healed each node serves: a start and a look, five times.
+    /// After everything was healed each node serves: the shortest program there is, three times, and every look at it.
     pub(crate) async fn tail(&self, node: usize) -> Result<()> {
-        for round in 0..5 {
+        let length_ms = |program: &&Program| {
+            let expected = program.expect("", "", 0);
+            let waits_ms: u64 = expected.waits.iter().map(|wait| wait.ms).sum();
+            waits_ms + 500 * (expected.signals.len() + expected.effects.len()) as u64
+        };
+        let Some(program) = self.programs.iter().min_by_key(length_ms) else { return Ok(()) };
+        for round in 0..3 {
             let number = self.count.fetch_add(1, Ordering::Relaxed);
-            let mut life = Life::new(self, number, StdRng::seed_from_u64(self.seed + round));
-            life.fixed = Some(node);
-            life.is_tail = true;
+            let rng = StdRng::seed_from_u64(self.seed + round);
+            let mut life = Life { fixed: Some(node), is_tail: true, ..Life::of(self, number, rng, program) };
+            life.patience_until_us = now_us() + TAIL_SECONDS_MAX * 1_000_000;
             if !life.lived().await? {
                 self.stuck.fetch_add(1, Ordering::Relaxed);
             }
@@ -82,6 +91,7 @@ struct Life<'a> {
     tenant: &'a Tenant,
     input: i64,
     expected: Expected,
+    patience_until_us: i64,
     /// Asks this node only.
     fixed: Option<usize>,
     is_tail: bool,
@@ -89,11 +99,16 @@ struct Life<'a> {
 
 impl<'a> Life<'a> {
     fn new(driver: &'a Driver, number: u64, mut rng: StdRng) -> Life<'a> {
-        let tenant = &driver.tenants[rng.random_range(0..driver.tenants.len())];
         let program = &driver.programs[rng.random_range(0..driver.programs.len())];
+        Life::of(driver, number, rng, program)
+    }
+
+    fn of(driver: &'a Driver, number: u64, mut rng: StdRng, program: &Program) -> Life<'a> {
+        let tenant = &driver.tenants[rng.random_range(0..driver.tenants.len())];
         let input = rng.random_range(0..10);
         let expected = program.expect(&tenant.name, &format!("k{number}"), input);
-        Life { driver, number, rng, tenant, input, expected, fixed: None, is_tail: false }
+        let patience_until_us = driver.patience_until_us;
+        Life { driver, number, rng, tenant, input, expected, patience_until_us, fixed: None, is_tail: false }
     }
 
     /// True if it came to its end, whatever that was.
@@ -128,7 +143,7 @@ impl<'a> Life<'a> {
     }
 
     fn gives_up(&self) -> bool {
-        now_us() > self.driver.patience_until_us
+        now_us() > self.patience_until_us
     }
 
     async fn rest(&mut self, range_ms: std::ops::Range<u64>) {

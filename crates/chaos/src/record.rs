@@ -3,7 +3,10 @@
 use crate::journal;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 pub(crate) const SETTINGS: &str = "settings.json";
 pub(crate) const EXPECTED: &str = "expected.jsonl";
@@ -96,8 +99,8 @@ pub(crate) struct Expected {
     pub(crate) program: String,
     pub(crate) status: String,
     pub(crate) n: i64,
-    /// Effects by their name, and how many different keys each must reach the sink with.
-    pub(crate) effects: BTreeMap<String, u32>,
+    /// Names of the effects, each of which must reach the sink with one key.
+    pub(crate) effects: BTreeSet<String>,
     pub(crate) waits: Vec<Wait>,
     /// Children by their key, and what each must come to.
     pub(crate) children: BTreeMap<String, i64>,
@@ -124,6 +127,7 @@ pub(crate) struct Effect {
     /// The effect's name, from the body.
     pub(crate) id: String,
     pub(crate) hash: String,
+    /// 200 if the sink took it.
     pub(crate) status: u16,
 }
 

@@ -1,13 +1,10 @@
 //! What a run came to, as a table for people.
 
 use crate::{
-    check::Verdict,
+    check::{Verdict, outside::Taken},
     record::{Record, Res},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Everything that was counted, and every check.
 pub(crate) fn table(record: &Record, verdicts: &[Verdict]) -> String {
@@ -26,8 +23,8 @@ pub(crate) fn table(record: &Record, verdicts: &[Verdict]) -> String {
     for (status, count) in counted(record.finals.iter().map(|one| one.status.clone())) {
         row(&format!("  {status}"), &count.to_string());
     }
-    let keys: BTreeSet<&str> = record.sink.iter().map(|effect| effect.key.as_str()).collect();
-    row("effects", &format!("{}, repeated {}", keys.len(), record.sink.len() - keys.len()));
+    let Taken { different, repeats } = Taken::of(&record.sink);
+    row("effects", &format!("{different}, repeated {repeats}"));
     for verdict in verdicts {
         let word = if verdict.wrong.is_empty() { "ok" } else { "FAILED" };
         row(

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::{
     net::TcpListener,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 use tokio::sync::Mutex;
 
@@ -163,28 +163,32 @@ async fn harmed(plan: &Plan, cluster: Arc<Cluster>, driver: &Arc<Driver>, until_
     for _ in 0..plan.clients {
         lives.spawn(driver.clone().live());
     }
-    let harming = tokio::spawn(nemesis::harm(cluster, faults, !plan.settings.seed, until_us));
+    let harming = tokio::spawn(nemesis::harm(cluster.clone(), faults, !plan.settings.seed, until_us));
     harming.await??;
     while let Some(life) = lives.join_next().await {
         life??;
     }
+    let healed_us = now_us();
     for node in 0..driver.client.nodes() {
         driver.tail(node).await?;
     }
-    let mut stuck = Vec::new();
-    while now_us() < driver.patience_until_us {
-        // Children may go on for a moment after whoever waited for them.
+    drained(&cluster, driver, driver.patience_until_us + now_us() - healed_us).await
+}
+
+/// Waits until nothing goes on: an instance may outlive whoever watched it, and a signal its instance, for a moment.
+async fn drained(cluster: &Cluster, driver: &Driver, patience_until_us: i64) -> Result<Drained> {
+    let mut stuck;
+    loop {
         stuck = collect::unfinished(&driver.client, &driver.tenants).await?;
-        if stuck.is_empty() {
+        let left: u64 = database::counts(&cluster.database)?.left.values().sum();
+        if (stuck.is_empty() && left == 0) || now_us() > patience_until_us {
             break;
         }
         sleep_ms(500).await;
     }
-    if stuck.is_empty() && driver.stuck.load(std::sync::atomic::Ordering::Relaxed) > 0 {
-        stuck = collect::unfinished(&driver.client, &driver.tenants).await?;
-        if stuck.is_empty() {
-            stuck.push("a client that no node answered in time".to_owned());
-        }
+    match driver.stuck.load(Ordering::Relaxed) {
+        0 => {}
+        count => stuck.push(format!("{count} clients that did not see the end of their instance")),
     }
     Ok(Drained { stuck })
 }

@@ -103,12 +103,7 @@ pub(super) fn signals(index: &Index<'_>) -> Verdict {
     for ((id, signal), acknowledged) in &sent {
         // An instance that is not there is the business of C1.
         let Some(one) = index.by_id.get(id) else { continue };
-        let came_to: Vec<&str> = one
-            .signals
-            .iter()
-            .filter(|(kind, of)| kind != "signal.buffered" && of == signal)
-            .map(|(kind, _)| kind.as_str())
-            .collect();
+        let came_to = came_to(one, signal);
         let fine = if *acknowledged { came_to.len() == 1 } else { came_to.len() <= 1 };
         verdict.look(fine, || {
             let word = if *acknowledged { "acknowledged" } else { "unknown" };
@@ -122,6 +117,17 @@ pub(super) fn signals(index: &Index<'_>) -> Verdict {
         }
     }
     verdict
+}
+
+/// What became of a signal: each time it was used, or listed as unmatched. A faulted instance may be run again, and
+/// keeps what it has no use for.
+fn came_to<'a>(one: &'a Final, signal: &str) -> Vec<&'a str> {
+    let told = one.signals.iter().filter(|(_, of)| of == signal).map(|(kind, _)| kind.as_str());
+    let (kept, mut ends): (Vec<&str>, Vec<&str>) = told.partition(|kind| *kind == "signal.buffered");
+    if ends.is_empty() && one.status == "faulted" {
+        ends.extend(kept);
+    }
+    ends
 }
 
 /// C8.
