@@ -1,8 +1,9 @@
-//! Checks the tree: `cargo xtask test`, `tidy`, `sim`.
+//! Checks the tree: `cargo xtask test`, `tidy`, `sim`, `chaos`.
 //!
 //! The way in: [`Command`] is the list of verbs, one module each. Nothing here is needed to build or run the
 //! product, and nothing here knows the product's crates except by name.
 
+mod chaos;
 mod postgres;
 mod shell;
 mod sim;
@@ -22,7 +23,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything: format check, clippy, tidy, all tests, the simulation.
+    /// Runs everything: format check, clippy, tidy, all tests, the simulation, a short chaos.
     ///
     /// Stops at the first phase that fails and says which one it was.
     Test(test::Options),
@@ -32,6 +33,8 @@ enum Command {
     Tidy(tidy::Options),
     /// Runs the seeded simulation of the runtime, or replays one seed.
     Sim(sim::Options),
+    /// Harms real nodes on a real PostgreSQL while clients work, then checks what was promised.
+    Chaos(chaos::Options),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Tidy(options) => tidy::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Chaos(options) => chaos::run(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -6,10 +6,16 @@ use std::process::Command;
 
 /// Starts a server that every test process of this phase shares. Tests that need it are never left out here.
 pub(crate) fn start() -> Result<Server> {
-    if scratch::programs().is_none() || scratch::pooler_program().is_none() {
-        install()?;
-    }
+    ensure()?;
     Server::start(Durability::None).context("the tests need a PostgreSQL server")
+}
+
+/// Installs what is missing.
+pub(crate) fn ensure() -> Result<()> {
+    match scratch::programs().is_none() || scratch::pooler_program().is_none() {
+        true => install(),
+        false => Ok(()),
+    }
 }
 
 /// From the packages of Debian and its kin.

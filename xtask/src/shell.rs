@@ -29,6 +29,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> Result<PathBuf> {
+    let metadata = capture(cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata)?;
+    let folder = metadata["target_directory"].as_str().context("cargo names its target folder")?;
+    Ok(PathBuf::from(folder))
+}
+
 /// Whether `cargo <tool> --version` works.
 pub(crate) fn has_tool(tool: &str) -> bool {
     let probe = cargo(&[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();

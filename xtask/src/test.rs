@@ -3,7 +3,7 @@
 //! The last line has the form of cargo's own `test result:` and sums up every test that ran.
 
 use crate::{
-    postgres,
+    chaos, postgres,
     shell::{self, Count},
     sim, tidy,
 };
@@ -36,11 +36,19 @@ enum Phase {
     Tests,
     DocTests,
     Simulation,
+    Chaos,
 }
 
 impl Phase {
-    const ALL: [Phase; 6] =
-        [Phase::Format, Phase::Clippy, Phase::Tidy, Phase::Tests, Phase::DocTests, Phase::Simulation];
+    const ALL: [Phase; 7] = [
+        Phase::Format,
+        Phase::Clippy,
+        Phase::Tidy,
+        Phase::Tests,
+        Phase::DocTests,
+        Phase::Simulation,
+        Phase::Chaos,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -50,6 +58,7 @@ impl Phase {
             Phase::Tests => "tests",
             Phase::DocTests => "doc tests",
             Phase::Simulation => "simulation",
+            Phase::Chaos => "chaos",
         }
     }
 
@@ -61,6 +70,7 @@ impl Phase {
             Phase::Tidy => "fix the findings above, or lift one with a reason in xtask/tidy-allow.txt",
             Phase::Tests | Phase::DocTests => "see the failing tests above",
             Phase::Simulation => "replay the failing seed: cargo xtask sim replay SEED",
+            Phase::Chaos => "look at the folder it kept; check it again: cargo xtask chaos --check DIR",
         }
     }
 }
@@ -118,6 +128,7 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
         }
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
         Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
+        Phase::Chaos => uncounted(chaos::phase()?),
     })
 }
 

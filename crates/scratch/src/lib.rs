@@ -2,8 +2,9 @@
 //!
 //! The way in: [`database`] is what a test asks for; [`Server::start`] is what `cargo xtask` asks for. Tests that are
 //! started by `cargo xtask test` share one server through [`VARIABLE`]; a test binary that is started alone starts a
-//! server of its own. Never part of the product: only tests and `xtask` depend on this crate.
+//! server of its own. `crash` harms a server of one's own. Never part of the product: only tests and `xtask` depend on this crate.
 
+mod crash;
 mod pooler;
 mod server;
 

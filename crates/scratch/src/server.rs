@@ -1,8 +1,9 @@
 //! Starts and stops a server in a temporary folder, as an unprivileged user, on a port of its own.
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Pid;
 use std::{
-    io::Read as _,
+    io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     os::unix::{
         fs::{MetadataExt, PermissionsExt, chown},
@@ -24,9 +25,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 pub(crate) const LOOKS_MAX: u32 = 1_500;
 
 /// Waits for the borrower's end, however it comes: its end of the pipe closes. Then the server is told to stop by its
-/// process id, and its folder goes.
-pub(crate) const WATCH: &str =
-    "read -r never; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
+/// process id, and its folder goes. A line on the pipe says that there is nothing left to stop, and the folder stays.
+pub(crate) const WATCH: &str = "read -r gone && exit; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
 
 /// What a server does at a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,16 @@ pub struct Server {
     port: u16,
     user: String,
     programs: PathBuf,
-    /// `None` if somebody else stops it.
+    /// `None` if somebody else started it and stops it.
+    own: Option<Own>,
+}
+
+/// A server that this process started.
+pub(crate) struct Own {
+    folder: PathBuf,
+    user: Option<(u32, u32)>,
+    durability: Durability,
+    pub(crate) pid: Pid,
     watch: Option<(ChildStdin, Child)>,
 }
 
@@ -93,49 +102,16 @@ impl Server {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
         let user = unprivileged(folder.path())?;
-        let command = |name: &str| {
-            let mut command = Command::new(programs.join(name));
-            if let Some((uid, gid)) = user {
-                command.uid(uid).gid(gid);
-            }
-            command.process_group(0).current_dir(folder.path()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
-            command
-        };
         let data = folder.path().join("data");
-        let mut initdb = command("initdb");
+        let mut initdb = as_user("initdb", &programs, user, folder.path());
         initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"]).arg(&data);
         quietly(initdb)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let log = std::fs::File::create(folder.path().join("log"))?;
-        let mut postgres = command("postgres");
-        postgres.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(folder.path());
-        postgres.args(["-h", "127.0.0.1", "-c", "max_connections=400"]);
-        if durability == Durability::None {
-            postgres.args(["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
-        }
-        let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut watch = Command::new("sh")
-            .args(["-c", WATCH, "sh", &server.id().to_string()])
-            .arg(folder.path())
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pipe = watch.stdin.take().context("the pipe was asked for")?;
         // From here on the folder is the watcher's to remove.
-        let folder = folder.keep();
-        let started = answers(port, &mut server, &folder);
-        // Reaps the server whenever it ends, so that the watcher sees it gone.
-        std::thread::spawn(move || server.wait());
-        let server = Server {
-            host: "127.0.0.1".to_owned(),
-            port,
-            user: "postgres".to_owned(),
-            programs,
-            watch: Some((pipe, watch)),
-        };
-        started?;
+        let mut own = Own { folder: folder.keep(), user, durability, pid: Pid::INIT, watch: None };
+        own.launch(&programs, port)?;
+        let (host, user) = ("127.0.0.1".to_owned(), "postgres".to_owned());
+        let server = Server { host, port, user, programs, own: Some(own) };
         server.make_roles()?;
         Ok(server)
     }
@@ -147,12 +123,26 @@ impl Server {
         let (host, port) = place.trim_end_matches('/').split_once(':').context("no port in the URL")?;
         let programs = programs().context("PostgreSQL's programs are not installed")?;
         let (host, user) = (host.to_owned(), user.to_owned());
-        let server = Server { host, port: port.parse()?, user, programs, watch: None };
+        let server = Server { host, port: port.parse()?, user, programs, own: None };
         Ok(server)
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port of 127.0.0.1 that it listens on.
+    pub fn port(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) fn programs(&self) -> &Path {
+        &self.programs
+    }
+
+    pub(crate) fn own(&mut self) -> Result<&mut Own> {
+        self.own.as_mut().context("this server is somebody else's")
+    }
+
+    /// The file in which it says what happens to it.
+    pub fn log(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|own| own.folder.join("log"))
     }
 
     /// What [`crate::VARIABLE`] holds for this server.
@@ -192,11 +182,55 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Own {
+    /// Starts the server on its folder and waits until it answers.
+    pub(crate) fn launch(&mut self, programs: &Path, port: u16) -> Result<()> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
+        let mut postgres = as_user("postgres", programs, self.user, &self.folder);
+        postgres.arg("-D").arg(self.folder.join("data")).args(["-p", &port.to_string(), "-k"]);
+        postgres.arg(&self.folder).args(["-h", "127.0.0.1", "-c", "max_connections=400"]);
+        if self.durability == Durability::None {
+            postgres.args(["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+        }
+        let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.pid = Pid::from_child(&server);
+        let mut watch = Command::new("sh")
+            .args(["-c", WATCH, "sh", &server.id().to_string()])
+            .arg(&self.folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = watch.stdin.take().context("the pipe was asked for")?;
+        self.watch = Some((pipe, watch));
+        let started = answers(port, &mut server, &self.folder);
+        // Reaps the server whenever it ends, so that the watcher sees it gone.
+        std::thread::spawn(move || server.wait());
+        started
+    }
+
+    /// The server is dead: whoever watches it must not signal its number, nor remove its data.
+    pub(crate) fn disown_watcher(&mut self) -> Result<()> {
+        if let Some((mut pipe, mut watch)) = self.watch.take() {
+            pipe.write_all(b"gone\n")?;
+            watch.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Own {
     fn drop(&mut self) {
-        if let Some((pipe, mut watch)) = self.watch.take() {
-            drop(pipe);
-            let _ = watch.wait();
+        match self.watch.take() {
+            Some((pipe, mut watch)) => {
+                // What stands still cannot stop.
+                crate::crash::awake(self.pid);
+                drop(pipe);
+                let _ = watch.wait();
+            }
+            // It was killed and not started again.
+            None => drop(std::fs::remove_dir_all(&self.folder)),
         }
     }
 }
@@ -224,6 +258,16 @@ pub(crate) fn unprivileged(folder: &Path) -> Result<Option<(u32, u32)>> {
     chown(folder, Some(uid), Some(gid))?;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
     Ok(Some((uid, gid)))
+}
+
+/// One of PostgreSQL's programs, as the user that the folder belongs to.
+fn as_user(name: &str, programs: &Path, user: Option<(u32, u32)>, folder: &Path) -> Command {
+    let mut command = Command::new(programs.join(name));
+    if let Some((uid, gid)) = user {
+        command.uid(uid).gid(gid);
+    }
+    command.process_group(0).current_dir(folder).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    command
 }
 
 /// Runs to the end; what it said is the error if it fails.

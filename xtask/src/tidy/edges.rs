@@ -25,6 +25,8 @@ const TABLE: &[Allowed] = &[
     },
     // A PostgreSQL for tests: no part of the product.
     Allowed { name: "scratch", normal: &[], dev: &[] },
+    // A black box knows the product by its binary and its API alone.
+    Allowed { name: "chaos", normal: &["scratch"], dev: &[] },
     Allowed { name: "xtask", normal: &["scratch"], dev: &[] },
 ];
 

@@ -1,0 +1,250 @@
+//! Every check is seen to pass on a sound record and to fail on one that was doctored.
+
+use super::*;
+use crate::record::{Counts, Effect, Fault, Settings, Wait};
+
+/// Two roots, one child, a timer, a signal, an effect that is refused once, on two nodes.
+fn sound() -> Record {
+    let expected = |key: &str, n| Expected {
+        key: key.into(),
+        tenant: "north".into(),
+        program: "p".into(),
+        status: "completed".into(),
+        n,
+        ..Expected::default()
+    };
+    let mut one = expected("k1", 7);
+    one.effects = ["k1/a".into(), "k1/b".into(), "k1/c/s1".into()].into();
+    one.waits = vec![Wait { before: "k1/a".into(), after: "k1/b".into(), ms: 50 }];
+    one.children = [("k1/c".into(), 4)].into();
+    one.signals = vec![("go".into(), 1)];
+    let last = |id: &str, key: &str, n| Final {
+        id: id.into(),
+        tenant: "north".into(),
+        key: key.into(),
+        status: "completed".into(),
+        version: 3,
+        n: Some(n),
+        versions: vec![1, 2, 3],
+        ..Final::default()
+    };
+    let mut finals = vec![last("i1", "k1", 7), last("i2", "k2", 2), last("i3", "k1/c", 4)];
+    finals[2].parent = Some("i1".into());
+    finals[0].signals =
+        vec![("signal.buffered".into(), "sig".into()), ("signal.received".into(), "sig".into())];
+    let effect = |t, key: &str, id: &str, status| Effect {
+        t,
+        key: key.into(),
+        id: id.into(),
+        hash: format!("hash of {id}"),
+        status,
+    };
+    let sink = vec![
+        effect(1_000, "e1", "k1/a", 200),
+        effect(60_000, "e2", "k1/b", 503),
+        effect(61_000, "e2", "k1/b", 200),
+        effect(62_000, "e3", "k1/c/s1", 200),
+    ];
+    Record {
+        settings: Settings { seed: 1, seconds: 1, nodes: 2 },
+        expected: vec![one, expected("k2", 2)],
+        ops: ops(),
+        faults: vec![],
+        sink,
+        finals,
+        counts: Counts { instances: [("north/completed".into(), 3)].into(), ..Counts::default() },
+    }
+}
+
+fn op(n: u64, act: Act, key: &str, id: &str) -> Op {
+    let at = i64::try_from(n).unwrap() * 1_000;
+    Op {
+        n,
+        op: act,
+        key: key.into(),
+        tenant: "north".into(),
+        client: 1,
+        t0: at,
+        t1: Some(at + 500),
+        res: Res::Ok,
+        id: Some(id.into()),
+        ..Op::default()
+    }
+}
+
+fn ops() -> Vec<Op> {
+    let mut ops = vec![
+        op(0, Act::Start, "k1", "i1"),
+        op(1, Act::Start, "k2", "i2"),
+        op(2, Act::Signal, "k1", "i1"),
+        op(3, Act::Read, "k1", "i1"),
+        op(4, Act::Read, "k1", "i1"),
+        op(5, Act::History, "k1", "i1"),
+    ];
+    ops[2].signal = Some("sig".into());
+    ops[3].versions = vec![1];
+    ops[4].versions = vec![3];
+    ops[5].versions = vec![1, 2, 3];
+    for node in 0..2 {
+        for n in 0..5 {
+            let mut tail = op(10 + 5 * node + n, Act::Read, "k2", "i2");
+            tail.node = usize::try_from(node).unwrap();
+            tail.tail = true;
+            tail.versions = vec![3];
+            ops.push(tail);
+        }
+    }
+    ops
+}
+
+fn failed(record: &Record) -> Vec<&'static str> {
+    check(record).iter().filter(|verdict| !verdict.wrong.is_empty()).map(|verdict| verdict.name).collect()
+}
+
+/// Exactly these checks fail on a record that was doctored so.
+fn caught(wanted: &[&str], doctor: impl FnOnce(&mut Record)) {
+    let mut record = sound();
+    doctor(&mut record);
+    assert_eq!(failed(&record), wanted);
+}
+
+#[test]
+fn a_sound_record_passes_and_every_check_looks_at_something() {
+    let verdicts = check(&sound());
+    let idle: Vec<_> = verdicts.iter().filter(|verdict| verdict.looked_at == 0).collect();
+    assert!(failed(&sound()).is_empty() && idle.is_empty(), "{verdicts:?}");
+}
+
+#[test]
+fn a_lost_start_is_seen() {
+    caught(&["C1", "C8"], |record| drop(record.finals.remove(1)));
+    caught(&["C1"], |record| record.ops[4].status = Some(404));
+    caught(&["C1", "C2"], |record| record.ops.push(op(30, Act::Start, "k2", "i9")));
+}
+
+#[test]
+fn a_doubled_start_is_seen() {
+    caught(&["C2"], |record| {
+        let double = Final { id: "i9".into(), ..record.finals[1].clone() };
+        record.finals.push(double);
+        record.counts.instances = [("north/completed".into(), 4)].into();
+    });
+    caught(&["C2"], |record| {
+        let refused = Op { res: Res::Fail, status: Some(422), ..op(30, Act::Start, "k2", "i2") };
+        record.ops.push(refused);
+    });
+    // A child that was started twice, though it has the same output.
+    caught(&["C2"], |record| {
+        let double = Final { id: "i9".into(), ..record.finals[2].clone() };
+        record.finals.push(double);
+        record.counts.instances = [("north/completed".into(), 4)].into();
+    });
+}
+
+#[test]
+fn a_wrong_output_is_seen() {
+    caught(&["C3"], |record| record.finals[0].n = Some(8));
+    caught(&["C3"], |record| record.finals[2].n = Some(5));
+    caught(&["C3", "C8"], |record| record.finals[1].status = "faulted".into());
+    caught(&["C3"], |record| {
+        let stray = Final { id: "i9".into(), key: "k9".into(), ..record.finals[2].clone() };
+        record.finals.push(stray);
+        record.counts.instances = [("north/completed".into(), 4)].into();
+    });
+}
+
+#[test]
+fn a_doubled_a_missing_and_a_changed_effect_are_seen() {
+    caught(&["C4"], |record| {
+        let doubled = Effect { key: "e9".into(), t: 90_000, ..record.sink[0].clone() };
+        record.sink.push(doubled);
+    });
+    caught(&["C4"], |record| drop(record.sink.remove(3)));
+    caught(&["C4"], |record| record.sink[1].hash = "other".into());
+    caught(&["C4"], |record| {
+        let stray = Effect { id: "k7/a".into(), key: "e9".into(), ..record.sink[0].clone() };
+        record.sink.push(stray);
+    });
+}
+
+#[test]
+fn a_signal_that_is_lost_or_used_twice_is_seen() {
+    caught(&["C5"], |record| drop(record.finals[0].signals.pop()));
+    caught(&["C5"], |record| {
+        record.finals[0].signals.push(("signal.received".into(), "sig".into()));
+    });
+    caught(&["C5"], |record| {
+        record.finals[0].signals.push(("signal.unmatched".into(), "other".into()));
+    });
+    // A faulted instance keeps what it was told, once.
+    let fault = |record: &mut Record| {
+        record.finals[0].status = "faulted".into();
+        record.finals[0].n = None;
+        record.expected[0].status = "faulted".into();
+        record.counts.instances = [("north/completed".into(), 2), ("north/faulted".into(), 1)].into();
+        record.finals[0].signals.pop();
+    };
+    caught(&[], fault);
+    caught(&["C5"], |record| {
+        fault(record);
+        record.finals[0].signals.clear();
+    });
+    // What is not known may have happened or not, but not twice.
+    caught(&[], |record| {
+        record.ops[2].res = Res::Info;
+        record.finals[0].signals.clear();
+    });
+}
+
+#[test]
+fn a_gap_and_a_step_back_are_seen() {
+    caught(&["C6"], |record| record.finals[0].versions = vec![1, 3]);
+    caught(&["C6"], |record| record.finals[0].version = 4);
+    caught(&["C6"], |record| record.ops[5].versions = vec![2, 3]);
+    caught(&["C6"], |record| record.ops[3].versions = vec![4]);
+}
+
+#[test]
+fn an_early_timer_is_seen() {
+    caught(&["C7"], |record| record.sink[1].t = 50_999);
+    caught(&[], |record| record.sink[1].t = 51_000);
+}
+
+#[test]
+fn a_sum_that_does_not_close_is_seen() {
+    caught(&["C8"], |record| record.counts.instances = [("north/completed".into(), 4)].into());
+    caught(&["C8"], |record| record.counts.left = [("calls".into(), 1)].into());
+    caught(&["C3", "C8"], |record| {
+        record.finals[1].status = "waiting".into();
+        record.counts.instances = [("north/completed".into(), 2), ("north/waiting".into(), 1)].into();
+    });
+}
+
+#[test]
+fn a_node_that_does_not_serve_again_is_seen() {
+    caught(&["C13"], |record| record.ops.last_mut().unwrap().res = Res::Info);
+    caught(&["C13"], |record| record.ops.retain(|op| !op.tail || op.node == 0));
+}
+
+#[test]
+fn repeats_beyond_the_budget_are_seen() {
+    let refused = Effect { status: 503, ..sound().sink[0].clone() };
+    caught(&[], |record| record.sink.push(refused));
+    caught(&["C14"], |record| record.sink.push(record.sink[0].clone()));
+}
+
+#[test]
+fn a_run_without_enough_success_under_faults_is_invalid() {
+    let mut record = sound();
+    assert!(invalid(&record).unwrap().contains("faults"));
+    record.faults = vec![Fault { t0: 0, t1: 1_000_000, ..Fault::default() }; 3];
+    assert!(invalid(&record).unwrap().contains("were answered"));
+    record.ops = (0..200).map(|n| op(n, Act::Read, "k1", "i1")).collect();
+    assert!(invalid(&record).unwrap().contains("instances"));
+    record.finals = vec![Final::default(); 20];
+    assert_eq!(invalid(&record), None);
+    for op in &mut record.ops {
+        (op.t0, op.t1) = (2_000_000, Some(2_000_001));
+    }
+    assert!(invalid(&record).unwrap().contains("were answered"), "success outside of faults does not count");
+}

@@ -1,0 +1,51 @@
+//! The database as its operator sees it: harmed by SQL, and counted at the end by itself.
+
+use crate::record::Counts;
+use anyhow::{Context, Result};
+use std::{path::PathBuf, process::Stdio, time::Duration};
+use tokio::process::{Child, Command};
+
+const BY_STATUS: &str = "SELECT tenant || '/' || status, count(*) FROM wf_instances GROUP BY 1";
+/// Work that is left: when every instance has ended there is none.
+const LEFT: &str = "SELECT 'calls', count(*) FROM calls \
+     UNION ALL SELECT 'wf_signal_q', count(*) FROM wf_signal_q \
+     UNION ALL SELECT 'wf_schedule_q', count(*) FROM wf_schedule_q \
+     UNION ALL SELECT 'wf_dlq', count(*) FROM wf_dlq";
+const DEAF: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+     WHERE query LIKE 'LISTEN%' OR query LIKE '%pg_notify%' AND pid <> pg_backend_pid()";
+const HOLD: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM wf_instances; SELECT pg_sleep(60)";
+
+/// Ends every connection that carries hints; answers how many there were.
+pub(crate) fn end_hints(database: &scratch::Database) -> Result<String> {
+    database.ask(DEAF)
+}
+
+/// Holds a snapshot for `length`: nothing newer than it can be cleaned away.
+pub(crate) async fn hold_snapshot(psql: &PathBuf, url: &str, length: Duration) -> Result<()> {
+    let mut child: Child = Command::new(psql)
+        .args(["-XAtqw", "-c", HOLD, url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .context("psql does not start")?;
+    // Ends earlier if another fault ends the server.
+    let _ = tokio::time::timeout(length, child.wait()).await;
+    let _ = child.kill().await;
+    Ok(())
+}
+
+/// What there is of instances and of work that is left, by the database's own count.
+pub(crate) fn counts(database: &scratch::Database) -> Result<Counts> {
+    let pairs = |sql: &str| -> Result<_> {
+        let mut found = std::collections::BTreeMap::new();
+        for line in database.ask(sql)?.lines() {
+            let (name, count) = line.rsplit_once('|').context("a name and a number")?;
+            found.insert(name.to_owned(), count.parse()?);
+        }
+        Ok(found)
+    };
+    Ok(Counts { instances: pairs(BY_STATUS)?, left: pairs(LEFT)?, exits: 0 })
+}

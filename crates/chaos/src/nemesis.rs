@@ -1,0 +1,223 @@
+//! What harms the cluster: a seeded sequence of faults, each with its window in the journal, each healed at its end.
+//!
+//! Kinds come from a bag that is refilled when it is empty, so that a short run meets every one of them.
+
+use crate::{
+    clock::{now_us, sleep_ms},
+    database,
+    journal::Journal,
+    node::{LEASE_SECONDS, Node},
+    proxy::{Mode, Proxy},
+    record::Fault,
+};
+use anyhow::Result;
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio::sync::Mutex;
+
+/// What there is to harm.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) proxies: Vec<Proxy>,
+    /// Killed and started under the lock: only one fault at a time is about the server itself.
+    pub(crate) server: Mutex<scratch::Server>,
+    pub(crate) database: scratch::Database,
+    pub(crate) psql: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    KillNode,
+    PauseNode,
+    KillDatabase,
+    FlapDatabase,
+    PauseDatabase,
+    Reset,
+    Stall,
+    Slow,
+    Cut,
+    LoseReply,
+    LoseCommit,
+    HoldSnapshot,
+    LoseHints,
+}
+
+const KINDS: [Kind; 13] = [
+    Kind::KillNode,
+    Kind::PauseNode,
+    Kind::KillDatabase,
+    Kind::FlapDatabase,
+    Kind::PauseDatabase,
+    Kind::Reset,
+    Kind::Stall,
+    Kind::Slow,
+    Kind::Cut,
+    Kind::LoseReply,
+    Kind::LoseCommit,
+    Kind::HoldSnapshot,
+    Kind::LoseHints,
+];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::KillNode => "kill node",
+            Kind::PauseNode => "pause node beyond its lease",
+            Kind::KillDatabase => "kill database",
+            Kind::FlapDatabase => "flap database",
+            Kind::PauseDatabase => "pause database",
+            Kind::Reset => "reset connections",
+            Kind::Stall => "silent partition",
+            Kind::Slow => "slow database",
+            Kind::Cut => "cut connections",
+            Kind::LoseReply => "lose replies to COMMIT",
+            Kind::LoseCommit => "lose COMMITs",
+            Kind::HoldSnapshot => "hold a snapshot",
+            Kind::LoseHints => "lose hints",
+        }
+    }
+
+    /// A fault of the whole database; the others are about one node.
+    fn is_of_all(self) -> bool {
+        use Kind::{FlapDatabase, HoldSnapshot, KillDatabase, LoseHints, PauseDatabase};
+        matches!(self, KillDatabase | FlapDatabase | PauseDatabase | HoldSnapshot | LoseHints)
+    }
+}
+
+/// Harms the cluster until `until_us`, then leaves it healed.
+pub(crate) async fn harm(cluster: Arc<Cluster>, journal: Journal, seed: u64, until_us: i64) -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut bag: Vec<Kind> = Vec::new();
+    while now_us() < until_us {
+        if bag.is_empty() {
+            bag.extend(KINDS);
+            bag.shuffle(&mut rng);
+        }
+        let kind = bag.pop().unwrap_or(Kind::KillNode);
+        let second = bag.last().copied().filter(|_| rng.random_ratio(1, 4));
+        let (first_rng, second_rng) = (fork(&mut rng), fork(&mut rng));
+        let first = inflict(&cluster, &journal, kind, first_rng);
+        match second {
+            // Two at once, but never two that need the server itself.
+            Some(other) if !(kind.is_of_all() && other.is_of_all()) => {
+                bag.pop();
+                let (one, two) = tokio::join!(first, inflict(&cluster, &journal, other, second_rng));
+                one.and(two)?;
+            }
+            _ => first.await?,
+        }
+        sleep_ms(rng.random_range(300..1500)).await;
+    }
+    heal(&cluster);
+    Ok(())
+}
+
+fn fork(rng: &mut StdRng) -> StdRng {
+    StdRng::seed_from_u64(rng.random())
+}
+
+/// Everything passes and everybody goes on.
+pub(crate) fn heal(cluster: &Cluster) {
+    for proxy in &cluster.proxies {
+        proxy.set(Mode::Pass);
+    }
+    for node in &cluster.nodes {
+        node.go_on();
+    }
+}
+
+/// One fault from its beginning to its end, with a line that says when that was.
+async fn inflict(cluster: &Cluster, journal: &Journal, kind: Kind, mut rng: StdRng) -> Result<()> {
+    let at = rng.random_range(0..cluster.nodes.len());
+    let t0 = now_us();
+    let note = apply(cluster, kind, at, &mut rng).await?;
+    let node = (!kind.is_of_all()).then_some(at);
+    journal.append(&Fault { kind: kind.name().to_owned(), node, t0, t1: now_us(), note }).await
+}
+
+async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Result<String> {
+    let (node, proxy) = (&cluster.nodes[at], &cluster.proxies[at]);
+    match kind {
+        Kind::KillNode => {
+            let down_ms = rng.random_range(0..2000);
+            node.kill(down_ms);
+            // Until it is back, about.
+            sleep_ms(down_ms + 1000).await;
+            Ok(format!("down for {down_ms} ms"))
+        }
+        Kind::PauseNode => {
+            let length_ms = 1000 * LEASE_SECONDS * 2 + rng.random_range(500..2000);
+            node.stop();
+            sleep_ms(length_ms).await;
+            node.go_on();
+            Ok(format!("for {length_ms} ms"))
+        }
+        Kind::KillDatabase => restart(cluster, rng.random_range(0..2000)).await,
+        Kind::FlapDatabase => {
+            let times = rng.random_range(2..=3);
+            for _ in 0..times {
+                restart(cluster, rng.random_range(0..500)).await?;
+                sleep_ms(rng.random_range(200..2000)).await;
+            }
+            Ok(format!("{times} times"))
+        }
+        Kind::PauseDatabase => {
+            let length_ms = rng.random_range(1000..1000 * LEASE_SECONDS * 2);
+            let mut server = cluster.server.lock().await;
+            server.pause()?;
+            sleep_ms(length_ms).await;
+            server.go_on()?;
+            Ok(format!("for {length_ms} ms"))
+        }
+        Kind::Reset => {
+            for _ in 0..rng.random_range(1..=4) {
+                proxy.reset();
+                sleep_ms(rng.random_range(50..800)).await;
+            }
+            Ok(String::new())
+        }
+        Kind::HoldSnapshot => {
+            let length = Duration::from_millis(rng.random_range(3000..8000));
+            database::hold_snapshot(&cluster.psql, &cluster.database.admin_url, length).await?;
+            Ok(format!("for {length:?}"))
+        }
+        Kind::LoseHints => {
+            let mut ended = Vec::new();
+            for _ in 0..3 {
+                // While another fault has the database down there is nothing to end.
+                ended.push(database::end_hints(&cluster.database).unwrap_or_else(|_| "none".to_owned()));
+                sleep_ms(rng.random_range(300..1000)).await;
+            }
+            Ok(format!("connections ended: {}", ended.join(", ")))
+        }
+        Kind::Stall | Kind::Slow | Kind::Cut | Kind::LoseReply | Kind::LoseCommit => {
+            let (mode, length_ms) = mode_of(kind, rng);
+            let cuts = proxy.cuts();
+            proxy.set(mode);
+            sleep_ms(length_ms).await;
+            proxy.set(Mode::Pass);
+            Ok(format!("{mode:?} for {length_ms} ms, {} connections cut", proxy.cuts() - cuts))
+        }
+    }
+}
+
+fn mode_of(kind: Kind, rng: &mut StdRng) -> (Mode, u64) {
+    let length_ms = rng.random_range(2000..6000);
+    match kind {
+        // Sometimes shorter than the lease, sometimes longer.
+        Kind::Stall => (Mode::Stall, rng.random_range(1000..1000 * LEASE_SECONDS * 3)),
+        Kind::Slow => (Mode::Slow(Duration::from_millis(200)), length_ms),
+        Kind::Cut => (Mode::CutAfter(rng.random_range(0..4000)), length_ms),
+        Kind::LoseReply => (Mode::LoseReply { one_in: rng.random_range(2..12) }, length_ms),
+        _ => (Mode::LoseCommit { one_in: rng.random_range(2..12) }, length_ms),
+    }
+}
+
+/// Kills the server with all its children, and starts it again after so long.
+async fn restart(cluster: &Cluster, down_ms: u64) -> Result<String> {
+    let mut server = cluster.server.lock().await;
+    tokio::task::block_in_place(|| server.kill())?;
+    sleep_ms(down_ms).await;
+    tokio::task::block_in_place(|| server.start_again())?;
+    Ok(format!("down for {down_ms} ms and its recovery"))
+}

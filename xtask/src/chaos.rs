@@ -1,0 +1,67 @@
+//! Builds the engine and the binary `chaos` and runs it: real nodes on a real PostgreSQL, harmed while clients work.
+//!
+//! Standard output and the exit code are those of `chaos`: 0 if every check held, 1 if one failed, 3 if too little
+//! happened for the run to prove anything.
+
+use crate::{postgres, shell};
+use anyhow::{Result, ensure};
+use clap::Args;
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+/// What the phase of `cargo xtask test` harms with: two minutes all in, and the same every time.
+const PHASE: [&str; 4] = ["--seconds", "60", "--seed", "4"];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long faults go on
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    seconds: u64,
+    /// The same seed draws the same programs and faults; any if left out
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    nodes: u8,
+    /// Keep the run's folder here, whatever comes of it
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Check the folder of an earlier run again, and run nothing
+    #[arg(long, value_name = "DIR")]
+    check: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut command = built()?;
+    command.args(["--seconds", &options.seconds.to_string(), "--nodes", &options.nodes.to_string()]);
+    if let Some(seed) = options.seed {
+        command.args(["--seed", &seed.to_string()]);
+    }
+    for (flag, folder) in [("--keep", &options.keep), ("--check", &options.check)] {
+        if let Some(folder) = folder {
+            command.arg(flag).arg(folder);
+        }
+    }
+    Ok(ExitCode::from(shell::run(command)?))
+}
+
+/// As a phase of `cargo xtask test`.
+pub(crate) fn phase() -> Result<u8> {
+    let mut command = built()?;
+    command.args(PHASE);
+    shell::run(command)
+}
+
+/// The binary `chaos`, told where the engine's is.
+fn built() -> Result<Command> {
+    postgres::ensure()?;
+    // The whole workspace, so that dependencies have the features they have in the tests and are built once.
+    let code = shell::run(shell::cargo(&["build", "--workspace", "--bins"]))?;
+    ensure!(code == 0, "the engine does not build");
+    let folder = shell::target()?.join("debug");
+    let mut command = Command::new(folder.join("chaos"));
+    command.arg("--windlass").arg(folder.join("windlass")).current_dir(shell::root());
+    Ok(command)
+}
