@@ -21,7 +21,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 use store::{Hints, Store};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
@@ -81,6 +84,8 @@ pub(crate) struct Engine {
     pub(crate) collecting: Collecting,
     pub(crate) metrics: Metrics,
     pub(crate) heavy: Heavy,
+    /// When the lease was last renewed, in microseconds of the steady clock.
+    pub(crate) renewed_at: AtomicU64,
 }
 
 impl Engine {
@@ -96,6 +101,12 @@ impl Engine {
     /// False once new work is refused.
     pub(crate) fn is_accepting(&self) -> bool {
         !self.is_stopping()
+    }
+
+    /// False once the lease may have ended: another node may take this one over at any moment.
+    pub(crate) fn holds_lease(&self) -> bool {
+        let age = self.clock.steady_micros().saturating_sub(self.renewed_at.load(Ordering::Relaxed));
+        i64::try_from(age).is_ok_and(|age| age < self.options.lease.0)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

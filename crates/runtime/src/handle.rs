@@ -521,9 +521,9 @@ impl Handle {
         self.engine.hub.subscribe()
     }
 
-    /// False once the node is stopping or was taken over, and while its store takes no rows.
+    /// False once the node is stopping or was taken over, while its store takes no rows, and while its lease is not renewed.
     pub fn is_ready(&self) -> bool {
-        !self.engine.is_stopping() && !self.engine.committer.is_refused()
+        !self.engine.is_stopping() && !self.engine.committer.is_refused() && self.engine.holds_lease()
     }
 
     /// Counters since start, for `/metrics`.

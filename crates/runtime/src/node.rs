@@ -26,7 +26,10 @@ use crate::{
 use futures_util::future::BoxFuture;
 use machine::{Time, token::Origin};
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use store::{Hints, NoHints, Renewed, Store};
@@ -94,6 +97,7 @@ impl Node {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
         let now = clock.now();
+        let joined_at = clock.steady_micros();
         let node = entropy.id(now);
         store.join(node, now, options.lease.as_millis()).await?;
         let until = if sole { Time(i64::MAX) } else { now };
@@ -132,6 +136,7 @@ impl Node {
             keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
             metrics: Metrics::default(),
             heavy: Heavy::new(),
+            renewed_at: AtomicU64::new(joined_at),
             store,
             clock,
             clocks: Clocks::default(),
@@ -206,6 +211,7 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
         let asked_at = engine.clock.steady_micros();
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
             Ok(Renewed { another_ended, now }) => {
+                engine.renewed_at.store(asked_at, Ordering::Relaxed);
                 if let Some(now) = now {
                     engine.clock.heard(now, asked_at);
                 }

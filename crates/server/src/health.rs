@@ -48,7 +48,9 @@ pub(crate) async fn readiness(State(app): State<App>) -> Result<Json<Readiness>,
         reasons.push("the server is stopping");
     }
     if !app.handle.is_ready() {
-        reasons.push("the node is stopping, was taken over, or cannot write to its store");
+        reasons.push(
+            "the node is stopping, was taken over, cannot write to its store, or cannot renew its lease",
+        );
     }
     match tokio::time::timeout(PROBE_TIMEOUT, app.store().next_due()).await {
         Ok(Ok(_)) => {}

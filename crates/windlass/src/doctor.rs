@@ -47,19 +47,33 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         "" => Place::File(config.store.data.join(host::STORE_FILE)),
         url => Place::of(url, &config.store.data)?,
     };
+    let findings = look(&place, &config).await;
+    tell(&findings, &place.to_string(), &out)?;
+    match worst(&findings) {
+        State::Bad => Err(Failure::new(Exit::Failed, "something is bad; see above what to do")),
+        _ => Ok(()),
+    }
+}
+
+async fn look(place: &Place, config: &Config) -> Vec<Finding> {
     let now = SystemClock.now().0;
-    let findings = match &place {
+    match place {
         Place::Database(url) => {
             let listen = Some(config.store.listen_url.as_str()).filter(|url| !url.is_empty());
             let elapsed = || Duration::from_micros(SystemClock.steady_micros());
             postgres::doctor(url, listen, &elapsed, now).await
         }
         Place::File(file) => sqlite::doctor(file, now),
-    };
-    tell(&findings, &place.to_string(), &out)?;
-    match worst(&findings) {
-        State::Bad => Err(Failure::new(Exit::Failed, "something is bad; see above what to do")),
-        _ => Ok(()),
+    }
+}
+
+/// Logs what is bad about the database that an engine starts on: it works, but what was promised may not hold.
+pub(crate) async fn warn(config: Config) {
+    let Ok(place @ Place::Database(_)) = Place::of(&config.store.url, &config.store.data) else { return };
+    for finding in look(&place, &config).await {
+        if finding.state == State::Bad {
+            tracing::error!(check = finding.check, found = finding.found, "{}", finding.remedy);
+        }
     }
 }
 

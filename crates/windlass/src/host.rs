@@ -335,9 +335,27 @@ async fn serve_one(
     }
 }
 
+/// The URL with its password blotted out.
+pub(crate) fn masked(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let Some((user, place)) = rest[..end].rsplit_once('@') else { return url.to_owned() };
+    let Some((user, _)) = user.split_once(':') else { return url.to_owned() };
+    format!("{scheme}://{user}:***@{place}{}", &rest[end..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_blotted_out_and_the_rest_stays() {
+        let kept = |url: &str| assert_eq!(masked(url), url);
+        kept("");
+        kept("postgres://db/w?pooled=true");
+        kept("postgres://me@db:5432/w");
+        assert_eq!(masked("postgres://me:s@cret@db:5/w?a=b"), "postgres://me:***@db:5/w?a=b");
+    }
 
     #[test]
     fn a_password_is_never_shown() {

@@ -65,6 +65,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         place.migrate(None).await?;
     }
     let store = place.open(&config.store.listen_url).await?;
+    tokio::spawn(crate::doctor::warn(config.clone()));
     let (listener, url) = host::listen(address).await?;
     let mut options = config.runtime_options();
     args.egress.apply(&mut options.egress)?;
@@ -84,9 +85,13 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
 }
 
 fn print(config: &Config, out: &Out) -> Result<(), Failure> {
+    let mut config = config.clone();
+    for url in [&mut config.store.url, &mut config.store.listen_url] {
+        *url = host::masked(url);
+    }
     let text = match out.format {
         Format::Table | Format::Id => {
-            toml::to_string(config).map_err(|error| Failure::failed(error.to_string()))?
+            toml::to_string(&config).map_err(|error| Failure::failed(error.to_string()))?
         }
         Format::Json | Format::Jsonl => json!(config).to_string(),
     };

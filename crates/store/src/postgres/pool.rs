@@ -113,6 +113,18 @@ impl Pool {
     pub(super) async fn take(&self) -> Result<Lent<'_>> {
         let permit = self.room.clone().acquire_owned().await;
         let permit = permit.map_err(|_| Error::Unavailable("the store is closed".into()))?;
+        self.lend(permit).await
+    }
+
+    /// The same without waiting for others; `None` if all are in use.
+    pub(super) async fn take_now(&self) -> Result<Option<Lent<'_>>> {
+        match self.room.clone().try_acquire_owned() {
+            Ok(permit) => self.lend(permit).await.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn lend(&self, permit: OwnedSemaphorePermit) -> Result<Lent<'_>> {
         loop {
             let idle = self.idle.lock().pop();
             match idle {

@@ -29,13 +29,15 @@ use uuid::Uuid;
 const READ_MS_MAX: u64 = 30_000;
 /// A renewal of the lease takes this long at most: the next one may still come in time.
 const RENEWAL_MAX: Duration = Duration::from_secs(4);
+/// One, and another while the first is not answered.
+const LEASE_CONNECTIONS_MAX: usize = 2;
 
 /// The PostgreSQL store.
 pub struct Postgres {
     pub(super) writers: Pool,
     readers: Pool,
     /// Renewals of the lease wait for nothing else.
-    lease: Pool,
+    lease: Arc<Pool>,
     database_clock: bool,
     sent: Arc<AtomicU64>,
     batches: Batches,
@@ -91,7 +93,7 @@ impl Postgres {
         let store = Postgres {
             writers: pool(options.writers_max, &batches.statements),
             readers: pool(options.readers_max, &sent),
-            lease: pool(1, &sent),
+            lease: Arc::new(pool(LEASE_CONNECTIONS_MAX, &sent)),
             batches,
             crowded: claim::Crowded::default(),
             database_clock: options.database_clock,
@@ -221,17 +223,23 @@ impl Store for Postgres {
     }
 
     async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
-        // The server's own limit is set in a transaction, and there is none here.
-        let renewed = async {
-            let session = self.lease.take().await?;
-            let renewed = node::renew(&session, node, self.now(now), micros(lease_ms)).await;
+        let late = || Error::Unavailable("the database did not answer the renewal of the lease".to_owned());
+        let (pool, now) = (self.lease.clone(), self.now(now));
+        // One that is not answered, for example because a standby is waited for, keeps its connection until it is: a new
+        // one for each try would use up what the server has.
+        let renewed = tokio::spawn(async move {
+            let session = pool.take_now().await?.ok_or_else(late)?;
+            let renewed = node::renew(&session, node, now, micros(lease_ms)).await;
             if matches!(renewed, Ok(_) | Err(Error::Fenced)) {
                 session.done();
             }
             renewed
-        };
-        let late = || Error::Unavailable("the database did not answer the renewal of the lease".to_owned());
-        tokio::time::timeout(RENEWAL_MAX, renewed).await.unwrap_or_else(|_| Err(late()))
+        });
+        // The server's own limit is set in a transaction, and there is none here.
+        match tokio::time::timeout(RENEWAL_MAX, renewed).await {
+            Ok(Ok(renewed)) => renewed,
+            Ok(Err(_)) | Err(_) => Err(late()),
+        }
     }
 
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {
