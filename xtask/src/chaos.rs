@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// How many nodes
     #[arg(long, default_value_t = 3, value_name = "N")]
     nodes: u8,
+    /// Let the database acknowledge commits before they are durable: the run must fail, or the checks see nothing
+    #[arg(long)]
+    lying_database: bool,
     /// Keep the run's folder here, whatever comes of it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -38,6 +41,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     command.args(["--seconds", &options.seconds.to_string(), "--nodes", &options.nodes.to_string()]);
     if let Some(seed) = options.seed {
         command.args(["--seed", &seed.to_string()]);
+    }
+    if options.lying_database {
+        command.arg("--lying-database");
     }
     for (flag, folder) in [("--keep", &options.keep), ("--check", &options.check)] {
         if let Some(folder) = folder {

@@ -4,6 +4,7 @@ use crate::{
     client::{Ask, Client, Said},
     clock::sleep_ms,
     driver::{Tenant, versions},
+    program::MEETING,
     record::Final,
 };
 use anyhow::{Result, bail};
@@ -51,7 +52,9 @@ async fn one(client: &Client, tenant: &Tenant, id: &str) -> Result<Final> {
     let detail = get(client, tenant, &format!("/api/v1/instances/{id}")).await?;
     let history = pages(client, tenant, &format!("/api/v1/instances/{id}/history?limit=200")).await?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let signals = history.iter().filter_map(|item| {
+    let is_meeting = |item: &&Value| item["detail"]["type"] == MEETING;
+    let met = history.iter().filter(is_meeting).filter(|item| item["kind"] == "signal.received").count();
+    let signals = history.iter().filter(|item| !is_meeting(item)).filter_map(|item| {
         let kind = item["kind"].as_str().filter(|kind| kind.starts_with("signal."))?;
         Some((kind.to_owned(), text(&item["detail"]["signal"])?))
     });
@@ -66,6 +69,7 @@ async fn one(client: &Client, tenant: &Tenant, id: &str) -> Result<Final> {
         error: Some(detail["error"].clone()).filter(|error| !error.is_null()),
         versions: versions(&Value::from(history.clone())),
         signals: signals.collect(),
+        met: u32::try_from(met)?,
     })
 }
 

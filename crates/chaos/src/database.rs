@@ -16,6 +16,13 @@ const DEAF: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activit
 const HOLD: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM wf_instances; SELECT pg_sleep(60)";
 
+/// From now on the database acknowledges commits that it has not written yet, and a kill loses them.
+pub(crate) fn lie(database: &scratch::Database) -> Result<()> {
+    database.ask("ALTER SYSTEM SET synchronous_commit = off")?;
+    database.ask("ALTER SYSTEM SET wal_writer_delay = '10s'")?;
+    database.ask("SELECT pg_reload_conf()").map(drop)
+}
+
 /// Ends every connection that carries hints; answers how many there were.
 pub(crate) fn end_hints(database: &scratch::Database) -> Result<String> {
     database.ask(DEAF)

@@ -114,6 +114,9 @@ impl<'a> Life<'a> {
     /// True if it came to its end, whatever that was.
     async fn lived(mut self) -> Result<bool> {
         self.driver.expected.append(&self.expected).await?;
+        if self.rng.random_ratio(1, 8) {
+            self.start_at_once().await?;
+        }
         let Some(id) = self.started().await? else { return Ok(false) };
         if self.rng.random_ratio(1, 5) {
             self.start_once().await?;
@@ -192,6 +195,18 @@ impl<'a> Life<'a> {
 
     async fn start_once(&mut self) -> Result<Option<String>> {
         let op = self.op(Act::Start, None);
+        self.send_start(op).await
+    }
+
+    /// Three at the same moment, as clients that do not know of each other send them.
+    async fn start_at_once(&mut self) -> Result<()> {
+        let [one, two, three] = [0; 3].map(|_| self.op(Act::Start, None));
+        let this = &*self;
+        tokio::try_join!(this.send_start(one), this.send_start(two), this.send_start(three))?;
+        Ok(())
+    }
+
+    async fn send_start(&self, op: Op) -> Result<Option<String>> {
         let definition = json!({ "namespace": NAMESPACE, "name": self.expected.program, "version": VERSION });
         let body = json!({ "definition": definition, "input": { "key": op.key, "n": self.input } });
         let ask = Ask::post("/api/v1/instances".to_owned(), body);

@@ -52,6 +52,9 @@ struct Arguments {
     /// Instances that clients have under way at a time
     #[arg(long, default_value_t = 24, value_name = "N")]
     clients: usize,
+    /// Let the database acknowledge commits before they are durable: the run must fail, or the checks see nothing
+    #[arg(long)]
+    lying_database: bool,
     /// Keep the run's folder here, whatever comes of it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -90,7 +93,8 @@ async fn harmed(arguments: &Arguments) -> Result<ExitCode> {
     );
     let windlass = arguments.windlass.as_ref().context("--windlass names the engine's binary")?;
     let windlass = windlass.canonicalize().with_context(|| format!("no {}", windlass.display()))?;
-    let plan = run::Plan { settings, clients: arguments.clients, windlass, folder: folder.clone() };
+    let (clients, lying) = (arguments.clients, arguments.lying_database);
+    let plan = run::Plan { settings, clients, lying, windlass, folder: folder.clone() };
     let drained = tokio::select! {
         drained = run::run(&plan) => drained.with_context(|| format!("seed {seed}; see {}", folder.display()))?,
         _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; see {}", folder.display()),

@@ -35,6 +35,7 @@ enum Kind {
     Reset,
     Stall,
     Slow,
+    SlowStart,
     Cut,
     LoseReply,
     LoseCommit,
@@ -42,7 +43,7 @@ enum Kind {
     LoseHints,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::KillNode,
     Kind::PauseNode,
     Kind::KillDatabase,
@@ -51,6 +52,7 @@ const KINDS: [Kind; 13] = [
     Kind::Reset,
     Kind::Stall,
     Kind::Slow,
+    Kind::SlowStart,
     Kind::Cut,
     Kind::LoseReply,
     Kind::LoseCommit,
@@ -69,6 +71,7 @@ impl Kind {
             Kind::Reset => "reset connections",
             Kind::Stall => "silent partition",
             Kind::Slow => "slow database",
+            Kind::SlowStart => "start with a slow database",
             Kind::Cut => "cut connections",
             Kind::LoseReply => "lose replies to COMMIT",
             Kind::LoseCommit => "lose COMMITs",
@@ -138,20 +141,60 @@ async fn inflict(cluster: &Cluster, journal: &Journal, kind: Kind, mut rng: StdR
 async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Result<String> {
     let (node, proxy) = (&cluster.nodes[at], &cluster.proxies[at]);
     match kind {
-        Kind::KillNode => {
-            let down_ms = rng.random_range(0..2000);
-            node.kill(down_ms);
-            // Until it is back, about.
-            sleep_ms(down_ms + 1000).await;
-            Ok(format!("down for {down_ms} ms"))
+        Kind::KillNode | Kind::PauseNode => Ok(harm_process(node, kind, rng).await),
+        Kind::SlowStart => Ok(start_slowly(node, proxy, rng).await),
+        Kind::Reset | Kind::Stall | Kind::Slow | Kind::Cut | Kind::LoseReply | Kind::LoseCommit => {
+            Ok(harm_connections(proxy, kind, rng).await)
         }
-        Kind::PauseNode => {
-            let length_ms = 1000 * LEASE_SECONDS * 2 + rng.random_range(500..2000);
-            node.stop();
-            sleep_ms(length_ms).await;
-            node.go_on();
-            Ok(format!("for {length_ms} ms"))
+        _ => harm_database(cluster, kind, rng).await,
+    }
+}
+
+async fn harm_process(node: &Node, kind: Kind, rng: &mut StdRng) -> String {
+    if kind == Kind::KillNode {
+        let down_ms = rng.random_range(0..2000);
+        node.kill(down_ms);
+        // Until it is back, about.
+        sleep_ms(down_ms + 1000).await;
+        return format!("down for {down_ms} ms");
+    }
+    let length_ms = 1000 * LEASE_SECONDS * 2 + rng.random_range(500..2000);
+    node.stop();
+    sleep_ms(length_ms).await;
+    node.go_on();
+    format!("for {length_ms} ms")
+}
+
+/// What a node learns at its start, such as the time, it learns late.
+async fn start_slowly(node: &Node, proxy: &Proxy, rng: &mut StdRng) -> String {
+    let late_ms = rng.random_range(200..1000);
+    proxy.set(Mode::Slow(Duration::from_millis(late_ms)));
+    node.kill(0);
+    // Connecting, looking and joining are some ten round trips; then it works for a while.
+    sleep_ms(12 * late_ms + 1000).await;
+    proxy.set(Mode::Pass);
+    format!("answers late by {late_ms} ms")
+}
+
+async fn harm_connections(proxy: &Proxy, kind: Kind, rng: &mut StdRng) -> String {
+    if kind == Kind::Reset {
+        let times = rng.random_range(1..=4);
+        for _ in 0..times {
+            proxy.reset();
+            sleep_ms(rng.random_range(50..800)).await;
         }
+        return format!("{times} times");
+    }
+    let (mode, length_ms) = mode_of(kind, rng);
+    let cuts = proxy.cuts();
+    proxy.set(mode);
+    sleep_ms(length_ms).await;
+    proxy.set(Mode::Pass);
+    format!("{mode:?} for {length_ms} ms, {} connections cut", proxy.cuts() - cuts)
+}
+
+async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Result<String> {
+    match kind {
         Kind::KillDatabase => restart(cluster, rng.random_range(0..2000)).await,
         Kind::FlapDatabase => {
             let times = rng.random_range(2..=3);
@@ -169,19 +212,12 @@ async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Re
             server.go_on()?;
             Ok(format!("for {length_ms} ms"))
         }
-        Kind::Reset => {
-            for _ in 0..rng.random_range(1..=4) {
-                proxy.reset();
-                sleep_ms(rng.random_range(50..800)).await;
-            }
-            Ok(String::new())
-        }
         Kind::HoldSnapshot => {
             let length = Duration::from_millis(rng.random_range(3000..8000));
             database::hold_snapshot(&cluster.psql, &cluster.database.admin_url, length).await?;
             Ok(format!("for {length:?}"))
         }
-        Kind::LoseHints => {
+        _ => {
             let mut ended = Vec::new();
             for _ in 0..3 {
                 // While another fault has the database down there is nothing to end.
@@ -189,14 +225,6 @@ async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Re
                 sleep_ms(rng.random_range(300..1000)).await;
             }
             Ok(format!("connections ended: {}", ended.join(", ")))
-        }
-        Kind::Stall | Kind::Slow | Kind::Cut | Kind::LoseReply | Kind::LoseCommit => {
-            let (mode, length_ms) = mode_of(kind, rng);
-            let cuts = proxy.cuts();
-            proxy.set(mode);
-            sleep_ms(length_ms).await;
-            proxy.set(Mode::Pass);
-            Ok(format!("{mode:?} for {length_ms} ms, {} connections cut", proxy.cuts() - cuts))
         }
     }
 }

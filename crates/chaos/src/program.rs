@@ -10,6 +10,8 @@ use crate::record::{Expected, Wait};
 use rand::{Rng, rngs::StdRng};
 
 pub(crate) const NAMESPACE: &str = "chaos";
+/// The type of the events that an instance emits and waits for.
+pub(crate) const MEETING: &str = "chaos.meet";
 pub(crate) const VERSION: &str = "1.0.0";
 /// Branches are added up below this, so that numbers stay small.
 const MODULUS: i64 = 10_007;
@@ -58,6 +60,10 @@ enum Step {
         right: Vec<Numbered>,
     },
     Listen {
+        add: i64,
+    },
+    /// Emits an event in one branch and waits for it in another: whichever is first, they must meet.
+    Meet {
         add: i64,
     },
     /// Another program, as an instance of its own.
@@ -132,6 +138,7 @@ impl<'a> Draw<'a> {
             13..=14 if nests => Step::Branch { odd: self.list(depth + 1), even: self.list(depth + 1) },
             15..=16 if nests => Step::Fork { left: self.list(depth + 1), right: self.list(depth + 1) },
             17 if nests => Step::Group(self.list(depth + 1)),
+            18 => Step::Meet { add },
             _ => Step::Effect { add, fails: 0 },
         }
     }
@@ -188,6 +195,10 @@ impl Reckoning {
             Step::Fork { left, right } => (self.list(left, n, place) + self.list(right, n, place)) % MODULUS,
             Step::Listen { add } => {
                 self.expected.signals.push((format!("go-{number}"), *add));
+                n + add
+            }
+            Step::Meet { add } => {
+                self.expected.meets += 1;
                 n + add
             }
             Step::Child(program) => self.child(program, name(""), n),

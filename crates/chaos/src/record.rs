@@ -106,6 +106,9 @@ pub(crate) struct Expected {
     pub(crate) children: BTreeMap<String, i64>,
     /// Names of the signals that it waits for, and what each adds.
     pub(crate) signals: Vec<(String, i64)>,
+    /// How often it emits an event and waits for it.
+    #[serde(default)]
+    pub(crate) meets: u32,
 }
 
 /// A fault, and how long it lasted.
@@ -148,6 +151,9 @@ pub(crate) struct Final {
     pub(crate) versions: Vec<i64>,
     /// What became of signals: kind of the event and id of the signal.
     pub(crate) signals: Vec<(String, String)>,
+    /// Events of its own that it heard.
+    #[serde(default)]
+    pub(crate) met: u32,
 }
 
 /// What the database itself counts at the end.

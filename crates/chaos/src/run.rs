@@ -33,6 +33,8 @@ const DRAIN_SECONDS: i64 = 90;
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) clients: usize,
+    /// The database loses what it acknowledged: a checker that does not see that is worth nothing.
+    pub(crate) lying: bool,
     pub(crate) windlass: PathBuf,
     pub(crate) folder: PathBuf,
 }
@@ -52,6 +54,9 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     let setup = Setup { windlass: plan.windlass.clone(), folder: folder.clone() };
     setup.write_config()?;
     let (cluster, ports) = cluster(&setup, plan.settings.nodes).await?;
+    if plan.lying {
+        database::lie(&cluster.database)?;
+    }
     let client = Client::new(ports, Journal::open(&folder.join(record::OPS))?);
     let tenants = tenants(&setup, &client, &cluster.nodes[0]).await?;
     let programs = deploy(&client, &tenants, plan.settings.seed, sink.port).await?;

@@ -110,6 +110,14 @@ pub(super) fn signals(index: &Index<'_>) -> Verdict {
             format!("{} {id}: {word} signal {signal} came to {came_to:?}", one.key)
         });
     }
+    for (key, found) in &index.roots {
+        let Some(expected) = index.expected.get(key) else { continue };
+        for one in found.iter().filter(|one| one.status == expected.status) {
+            verdict.look(one.met == expected.meets, || {
+                format!("{key} {}: heard {} of {} events of its own", one.id, one.met, expected.meets)
+            });
+        }
+    }
     for one in index.by_id.values() {
         for (_, signal) in &one.signals {
             let known = sent.contains_key(&(one.id.as_str(), signal.as_str()));

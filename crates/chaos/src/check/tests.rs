@@ -18,6 +18,7 @@ fn sound() -> Record {
     one.waits = vec![Wait { before: "k1/a".into(), after: "k1/b".into(), ms: 50 }];
     one.children = [("k1/c".into(), 4)].into();
     one.signals = vec![("go".into(), 1)];
+    one.meets = 1;
     let last = |id: &str, key: &str, n| Final {
         id: id.into(),
         tenant: "north".into(),
@@ -30,6 +31,7 @@ fn sound() -> Record {
     };
     let mut finals = vec![last("i1", "k1", 7), last("i2", "k2", 2), last("i3", "k1/c", 4)];
     finals[2].parent = Some("i1".into());
+    finals[0].met = 1;
     finals[0].signals =
         vec![("signal.buffered".into(), "sig".into()), ("signal.received".into(), "sig".into())];
     let effect = |t, key: &str, id: &str, status| Effect {
@@ -176,6 +178,9 @@ fn a_signal_that_is_lost_or_used_twice_is_seen() {
     caught(&["C5"], |record| {
         record.finals[0].signals.push(("signal.unmatched".into(), "other".into()));
     });
+    // An event that was emitted reaches the wait for it, once.
+    caught(&["C5"], |record| record.finals[0].met = 0);
+    caught(&["C5"], |record| record.finals[0].met = 2);
     // A faulted instance keeps what it was told, once.
     let fault = |record: &mut Record| {
         record.finals[0].status = "faulted".into();
@@ -223,6 +228,11 @@ fn a_sum_that_does_not_close_is_seen() {
 #[test]
 fn a_node_that_does_not_serve_again_is_seen() {
     caught(&["C13"], |record| record.ops.last_mut().unwrap().res = Res::Info);
+    caught(&["C13"], |record| record.ops.last_mut().unwrap().res = Res::Fail);
+    caught(&[], |record| {
+        let last = record.ops.last_mut().unwrap();
+        (last.res, last.status) = (Res::Fail, Some(409));
+    });
     caught(&["C13"], |record| record.ops.retain(|op| !op.tail || op.node == 0));
 }
 

@@ -1,6 +1,6 @@
 //! A program as a document of the definition language.
 
-use super::{MODULUS, NAMESPACE, Numbered, Program, Step, VERSION};
+use super::{MEETING, MODULUS, NAMESPACE, Numbered, Program, Step, VERSION};
 use serde_json::{Value, json};
 
 impl Program {
@@ -75,6 +75,7 @@ impl Writer {
                 "listen": { "to": { "one": { "with": { "type": format!("go-{number}") } } } },
                 "output": { "as": "{ n: ($input.n + .[0].add) }" },
             }),
+            Step::Meet { add } => meet(&outside(&name, loops), *add),
             Step::Child(program) => json!({ "run": { "workflow": {
                 "namespace": NAMESPACE, "name": program.name, "version": VERSION,
                 "input": { "key": outside(&name, loops), "n": "${ .n }" },
@@ -88,6 +89,24 @@ impl Writer {
         let endpoint = format!("http://127.0.0.1:{}/effect", self.sink);
         json!({ "call": "http", "with": { "method": "post", "endpoint": endpoint, "body": body } })
     }
+}
+
+/// Every meeting is of one type of event: what begins to wait and what is published lock it against each other.
+fn meet(subject: &str, add: i64) -> Value {
+    let event = json!({
+        "source": "https://chaos.example", "type": MEETING, "subject": subject, "data": { "add": add },
+    });
+    let wanted = json!({ "type": MEETING, "subject": subject });
+    json!({
+        "fork": { "branches": [
+            { "tell": { "emit": { "event": { "with": event } } } },
+            { "hear": {
+                "listen": { "to": { "one": { "with": wanted } } },
+                "output": { "as": "{ n: ($input.n + .[0].add) }" },
+            } },
+        ] },
+        "output": { "as": ".[1]" },
+    })
 }
 
 /// The step's name in the outside world: the instance's key, the step, the positions in the loops around it.

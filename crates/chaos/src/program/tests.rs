@@ -20,14 +20,15 @@ fn a_tree_comes_to_what_one_reckons_by_hand() {
         numbered(1, Step::Loop { times: 2, body }),
         numbered(3, Step::Branch { odd, even }),
         numbered(6, fork),
+        numbered(9, Step::Meet { add: 8 }),
     ];
     let program = Program { name: "p".into(), steps, faults: false };
     let expected = program.expect("north", "k", 2);
-    // 2, two effects of 10, an even number takes the timer, then (22 + 3) + (22 + 5).
-    assert_eq!((expected.n, expected.status.as_str()), (52, "completed"));
+    // 2, two effects of 10, an even number takes the timer, then (22 + 3) + (22 + 5), and 8 from a meeting.
+    assert_eq!((expected.n, expected.status.as_str()), (60, "completed"));
     assert_eq!(Vec::from_iter(expected.effects), ["k/s2.0", "k/s2.1", "k/s5a", "k/s5b"]);
     assert_eq!(expected.waits, [Wait { before: "k/s5a".into(), after: "k/s5b".into(), ms: 70 }]);
-    assert_eq!(expected.signals, [("go-8".to_owned(), 5)]);
+    assert_eq!((expected.signals, expected.meets), (vec![("go-8".to_owned(), 5)], 1));
 }
 
 #[test]
@@ -44,7 +45,9 @@ fn the_same_seed_draws_the_same_programs_and_another_seed_others() {
 fn every_kind_of_step_is_drawn() {
     let all = draw_all(&mut StdRng::seed_from_u64(3), 60);
     let text: String = all.iter().map(|program| program.document(1).to_string()).collect();
-    for word in ["\"for\"", "switch", "fork", "listen", "wait", "\"run\"", "retry", "raise", "\"call\""] {
+    for word in
+        ["\"for\"", "switch", "fork", "listen", "wait", "\"run\"", "retry", "raise", "\"call\"", "emit"]
+    {
         assert!(text.contains(word), "{word}");
     }
 }
