@@ -3,7 +3,7 @@
 //! The way in: [`Command`] is the list of verbs, one module each. Nothing here is needed to build or run the
 //! product, and nothing here knows the product's crates except by name.
 
-mod postgres;
+mod servers;
 mod shell;
 mod sim;
 mod test;

@@ -29,7 +29,6 @@ mod store;
 mod tell;
 mod value;
 
-pub use channel::Channel;
 pub use migrate::{migrate, schema};
 pub use pool::{BATCHES_MAX, Options};
 pub use store::{Postgres, Written};
