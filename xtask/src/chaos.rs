@@ -3,7 +3,7 @@
 //! Standard output and the exit code are those of `chaos`: 0 if every check held, 1 if one failed, 3 if too little
 //! happened for the run to prove anything.
 
-use crate::{postgres, shell};
+use crate::{servers, shell};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::{
@@ -62,7 +62,7 @@ pub(crate) fn phase() -> Result<u8> {
 
 /// The binary `chaos`, told where the engine's is.
 fn built() -> Result<Command> {
-    postgres::ensure()?;
+    servers::ensure_installed()?;
     // The whole workspace, so that dependencies have the features they have in the tests and are built once.
     let code = shell::run(shell::cargo(&["build", "--workspace", "--bins"]))?;
     ensure!(code == 0, "the engine does not build");

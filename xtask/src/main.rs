@@ -4,7 +4,7 @@
 //! product, and nothing here knows the product's crates except by name.
 
 mod chaos;
-mod postgres;
+mod servers;
 mod shell;
 mod sim;
 mod test;

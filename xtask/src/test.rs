@@ -3,7 +3,7 @@
 //! The last line has the form of cargo's own `test result:` and sums up every test that ran.
 
 use crate::{
-    chaos, postgres,
+    chaos, servers,
     shell::{self, Count},
     sim, tidy,
 };
@@ -121,7 +121,7 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
         }
         Phase::Tidy => uncounted(u8::from(!tidy::check_and_print()?)),
         Phase::Tests => {
-            let postgres = postgres::start()?;
+            let postgres = servers::start()?;
             let mut command = tests_command()?;
             command.env(scratch::VARIABLE, postgres.url());
             shell::run_counting(command)?

@@ -1,13 +1,15 @@
-//! Lends. A private PostgreSQL server for tests and benchmarks, gone when its borrower is.
+//! Lends. Private servers for tests and benchmarks (PostgreSQL, PgBouncer, Redis, NATS), gone when their borrower is.
 //!
-//! The way in: [`database`] is what a test asks for; [`Server::start`] is what `cargo xtask` asks for. Tests that are
+//! The way in: [`database`] and [`broker`] are what a test asks for; [`Server::start`] is what `cargo xtask` asks for. Tests that are
 //! started by `cargo xtask test` share one server through [`VARIABLE`]; a test binary that is started alone starts a
 //! server of its own. `crash` harms a server of one's own. Never part of the product: only tests and `xtask` depend on this crate.
 
+mod broker;
 mod crash;
 mod pooler;
 mod server;
 
+pub use broker::{Broker, Kind, Tls};
 pub use pooler::{Pooler, program as pooler_program};
 pub use server::{Database, Server, programs};
 use std::sync::OnceLock;
@@ -32,6 +34,27 @@ pub fn pooler() -> Option<&'static Pooler> {
     POOLER.get_or_init(start).as_ref()
 }
 
+/// A server of its own. `None`, said loudly, only if its program is not on this machine and nobody promised that it would be.
+pub fn broker(kind: Kind) -> Option<Broker> {
+    broker_with(kind, None)
+}
+
+/// The same, with TLS.
+pub fn broker_over_tls(kind: Kind, tls: Tls) -> Option<Broker> {
+    broker_with(kind, Some(tls))
+}
+
+fn broker_with(kind: Kind, tls: Option<Tls>) -> Option<Broker> {
+    match Broker::start(kind, tls) {
+        Ok(broker) => Some(broker),
+        Err(error) if std::env::var_os(VARIABLE).is_none() && kind.program().is_none() => {
+            skip(&error);
+            None
+        }
+        Err(error) => panic!("{} does not start: {error:#}", kind.name()),
+    }
+}
+
 fn server() -> Option<&'static Server> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     let server = SERVER.get_or_init(|| match std::env::var(VARIABLE) {
@@ -50,7 +73,7 @@ fn server() -> Option<&'static Server> {
 #[allow(clippy::print_stderr, reason = "whoever reads the output of a test must see what it left out")]
 fn skip(error: &anyhow::Error) {
     eprintln!(
-        "SKIPPED: this test needs PostgreSQL and PgBouncer ({error:#}); `cargo xtask test` installs it and runs it"
+        "SKIPPED: this test needs a server of its own ({error:#}); `cargo xtask test` installs it and runs it"
     );
 }
 

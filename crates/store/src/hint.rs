@@ -1,5 +1,14 @@
 //! A port of its own: how a node tells others that there may be something for them. A hint is never truth: it may be
 //! lost, doubled or late, and whoever hears it looks into the store (P10).
+//!
+//! [`Relay`] is the port over any server that passes words on; an adapter is a [`Line`] to one. What all adapters share is
+//! written once: hints are gathered and told at most twenty times a second, a lost connection is made again, and whoever
+//! listens again looks for everything.
+
+mod relay;
+mod text;
+
+pub use relay::{Line, Listener, Relay, Speaker};
 
 use async_trait::async_trait;
 use std::collections::BTreeSet;

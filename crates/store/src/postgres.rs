@@ -32,7 +32,6 @@ mod tell;
 mod transfer;
 mod value;
 
-pub use channel::Channel;
 pub use doctor::doctor;
 pub use migrate::{migrate, schema};
 pub use pool::{BATCHES_MAX, Options};

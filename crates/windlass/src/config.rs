@@ -3,9 +3,11 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
+mod hints;
 mod retention;
 
-use self::retention::Retention;
+pub(crate) use self::hints::Way;
+use self::{hints::Hints, retention::Retention};
 use crate::{failure::Failure, logs, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,7 @@ use toml::{Table, Value};
 pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) store: Store,
+    pub(crate) hints: Hints,
     pub(crate) runtime: Runtime,
     pub(crate) egress: Egress,
     pub(crate) secrets: Secrets,
@@ -258,8 +261,18 @@ impl Config {
 
     /// What is out of range, each with its name.
     fn flaws(&self) -> Vec<String> {
-        let Config { server, store, runtime, egress, retention, secrets: _, scripts: _, log: _, dev: _ } =
-            self;
+        let Config {
+            server,
+            store,
+            hints,
+            runtime,
+            egress,
+            retention,
+            secrets: _,
+            scripts: _,
+            log: _,
+            dev: _,
+        } = self;
         let mut flaws = Vec::new();
         let mut check = |name: &str, value: i64, range: RangeInclusive<i64>| {
             if !range.contains(&value) {
@@ -283,6 +296,7 @@ impl Config {
         check("egress.redirects_max", egress.redirects_max, 0..=20);
         flaws.extend(retention.settings().err().unwrap_or_default());
         flaws.extend(egress.settings().err());
+        flaws.extend(hints.flaw());
         if self.listen().is_none() {
             flaws.push(format!(
                 "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",
@@ -476,6 +490,7 @@ mod tests {
             ("[egress]\nproxy = 'socks5://p'\n", &[], "egress.proxy"),
             ("[egress]\nports = ['many']\n", &[], "egress.ports"),
             ("[egress]\nredirects_max = 99\n", &[], "egress.redirects_max is 99"),
+            ("", &[("WINDLASS_HINTS_URL", "kafka://k")], "hints.url: \"kafka\" is none of"),
         ];
         for (text, env, expected) in cases {
             let said = check(text, env).unwrap_err();

@@ -1,6 +1,7 @@
 //! What `up` and `serve` share: opening the store, starting a node, serving until told to stop.
 
 use crate::{
+    config::Way,
     failure::{Exit, Failure},
     out,
 };
@@ -96,8 +97,9 @@ impl Place {
         }
     }
 
-    /// The store and what belongs to it. `listen_url` is where hints are listened to instead, if not empty.
-    pub(crate) async fn open(&self, listen_url: &str) -> Result<Shared, Failure> {
+    /// The store and what belongs to it. `listen_url` is where the database's own hints are listened to instead, if not
+    /// empty.
+    pub(crate) async fn open(&self, listen_url: &str, way: &Way) -> Result<Shared, Failure> {
         match self {
             Place::File(path) => Ok(Shared::with_nobody(open(path)?)),
             Place::Database(url) => {
@@ -108,7 +110,11 @@ impl Place {
                 };
                 let store = Postgres::open_with(url, options).await.map_err(unusable)?;
                 let clock = Arc::new(SharedClock::new(store.time().await.map_err(unusable)?));
-                let hints = Arc::new(store.hints());
+                let hints: Arc<dyn Hints> = match way {
+                    Way::Nothing => Arc::new(NoHints),
+                    Way::Database => Arc::new(store.hints()),
+                    Way::Server(address) => Arc::new(address.open().map_err(Failure::usage)?),
+                };
                 Ok(Shared { store: Arc::new(store), hints, clock })
             }
         }

@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// PostgreSQL database to keep everything in, instead of the file; as `[store] url` does
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// What carries hints between nodes: postgres, off, redis://… or nats://…; as `[hints] url` does
+    #[arg(long, value_name = "URL")]
+    hints: Option<String>,
     /// Make tables that are missing first; needs the role that owns them
     #[arg(long)]
     migrate: bool,
@@ -54,6 +57,9 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if let Some(url) = &args.store {
         config.store.url.clone_from(url);
     }
+    if let Some(url) = &args.hints {
+        config.hints.url.clone_from(url);
+    }
     if args.print_config {
         return print(&config, &out);
     }
@@ -64,7 +70,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if args.migrate {
         place.migrate(None).await?;
     }
-    let store = place.open(&config.store.listen_url).await?;
+    let way = config.hints.way(&config.store.url).map_err(Failure::usage)?;
+    let store = place.open(&config.store.listen_url, &way).await?;
     tokio::spawn(crate::doctor::warn(config.clone()));
     let (listener, url) = host::listen(address).await?;
     let mut options = config.runtime_options();

@@ -4,6 +4,7 @@
 //! that a restart prints the same one and the client verbs find it.
 
 use crate::{
+    config::Way,
     demo,
     failure::Failure,
     host, logs,
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let store = match &place {
         Some(place) => {
             place.migrate(None).await?;
-            place.open("").await?
+            place.open("", &Way::Database).await?
         }
         None => in_memory()?,
     };

@@ -1,5 +1,5 @@
-//! B32, P10: hints between nodes that share a database. With them nobody waits for a re-scan; without them, with lost and
-//! with doubled ones everything ends the same.
+//! B32, P10: hints between nodes that share a database, over the database itself, Redis and NATS. With them nobody waits for
+//! a re-scan; without them, with lost and with doubled ones, or with their server gone, everything ends the same.
 
 use crate::support::*;
 use async_trait::async_trait;
@@ -24,8 +24,18 @@ enum Mode {
     Broken,
 }
 
+/// What carries the hints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Database,
+    Broker(scratch::Kind),
+}
+
+const REDIS: Over = Over::Broker(scratch::Kind::Redis);
+const NATS: Over = Over::Broker(scratch::Kind::Nats);
+
 struct Broken {
-    inner: store::postgres::Channel,
+    inner: Arc<dyn Hints>,
     count: AtomicU64,
 }
 
@@ -46,24 +56,38 @@ impl Hints for Broken {
 struct Shared {
     world: World,
     store: Arc<Postgres>,
+    broker: Option<scratch::Broker>,
     _database: scratch::Database,
 }
 
 impl Shared {
-    /// `None`, said loudly, without PostgreSQL.
-    async fn new() -> Option<Shared> {
+    /// `None`, said loudly, without the servers on this machine.
+    async fn new(over: Over) -> Option<Shared> {
+        let broker = match over {
+            Over::Database => None,
+            Over::Broker(kind) => Some(scratch::broker(kind)?),
+        };
         let database = scratch::database()?;
         migrate(&database.owner_url, Some(database.application)).await.unwrap();
         let store = Arc::new(Postgres::open(&database.url).await.unwrap());
         let world = World::over(store.clone(), Arc::new(SystemClock));
-        Some(Shared { world, store, _database: database })
+        Some(Shared { world, store, broker, _database: database })
+    }
+
+    fn whole(&self) -> Arc<dyn Hints> {
+        match &self.broker {
+            None => Arc::new(self.store.hints()),
+            Some(broker) => {
+                Arc::new(bus::Address::parse(&broker.url(), "test").and_then(|way| way.open()).unwrap())
+            }
+        }
     }
 
     fn hints(&self, mode: Mode) -> Arc<dyn Hints> {
         match mode {
-            Mode::On => Arc::new(self.store.hints()),
+            Mode::On => self.whole(),
             Mode::Off => Arc::new(NoHints),
-            Mode::Broken => Arc::new(Broken { inner: self.store.hints(), count: AtomicU64::new(0) }),
+            Mode::Broken => Arc::new(Broken { inner: self.whole(), count: AtomicU64::new(0) }),
         }
     }
 
@@ -92,8 +116,9 @@ const WALK: &str = "do:
 ";
 
 /// Nodes take turns in starting, in publishing and in waiting for the end.
-async fn walks(mode: Mode) {
-    let Some(shared) = Shared::new().await else { return };
+async fn walks(over: Over) {
+    let mode = Mode::On;
+    let Some(shared) = Shared::new(over).await else { return };
     let nodes = [shared.node(mode).await, shared.node(mode).await, shared.node(mode).await];
     nodes[0].deploy("walk", WALK).await;
     let mut ids = Vec::new();
@@ -115,27 +140,51 @@ async fn walks(mode: Mode) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_hints_no_node_waits_for_a_rescan() {
-    walks(Mode::On).await;
+    walks(Over::Database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_with_hints_over_redis() {
+    walks(REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_with_hints_over_nats() {
+    walks(NATS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_and_doubled_hints_change_nothing_but_time() {
-    walks_and_looks(Mode::Broken).await;
+    walks_and_looks(Over::Database, Mode::Broken).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_and_doubled_hints_over_redis_change_nothing_but_time() {
+    walks_and_looks(REDIS, Mode::Broken).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_and_doubled_hints_over_nats_change_nothing_but_time() {
+    walks_and_looks(NATS, Mode::Broken).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_hints_the_rescan_finds_everything() {
-    walks_and_looks(Mode::Off).await;
+    walks_and_looks(Over::Database, Mode::Off).await;
 }
 
 /// The same where an end may go untold: whoever waits asks again.
-async fn walks_and_looks(mode: Mode) {
-    let Some(shared) = Shared::new().await else { return };
+async fn walks_and_looks(over: Over, mode: Mode) {
+    let Some(mut shared) = Shared::new(over).await else { return };
     let nodes = [shared.node(mode).await, shared.node(mode).await];
     nodes[0].deploy("walk", WALK).await;
     let mut ids = Vec::new();
     for n in 0..20 {
         ids.push(nodes[n % 2].start("walk", json!({ "n": n })).await);
+        if let (10, Some(broker)) = (n, &mut shared.broker) {
+            // Half of them have only begun: nobody is told of the rest.
+            broker.kill();
+        }
     }
     shared.publish_to_all(&nodes[1], &ids).await;
     for id in ids {
@@ -150,7 +199,7 @@ async fn walks_and_looks(mode: Mode) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_owns_is_found_by_whoever_is_told() {
-    let Some(shared) = Shared::new().await else { return };
+    let Some(shared) = Shared::new(Over::Database).await else { return };
     let node = shared.node(Mode::On).await;
     node.deploy("d", "do: [ { a: { listen: { to: { one: { with: { type: go } } } } } } ]").await;
     let id = node.start("d", json!({})).await;
@@ -166,7 +215,7 @@ async fn what_nobody_owns_is_found_by_whoever_is_told() {
         envelope: b"no envelope".to_vec(),
     };
     shared.world.write(vec![Write::Signal(signal)]).await;
-    let other = shared.store.hints();
+    let other = shared.whole();
     other.tell(Hint::queues());
     // What cannot be read becomes a dead letter, by whoever claims it.
     tokio::time::timeout(secs(60), shared.world.letter()).await.expect("it is found");
@@ -178,7 +227,7 @@ async fn what_nobody_owns_is_found_by_whoever_is_told() {
 async fn an_idle_node_sends_less_than_one_statement_a_second() {
     const FASTER: i64 = 10;
     const SECONDS: u64 = 6;
-    let Some(shared) = Shared::new().await else { return };
+    let Some(shared) = Shared::new(Over::Database).await else { return };
     let build = shared.world.build().worker(echo("work")).hints(shared.hints(Mode::On));
     let faster = |span: Span| Span(span.0 / FASTER);
     let node = build.options(|options| {

@@ -10,7 +10,8 @@ use super::{
     value::{Value, get, id, int, maybe_text, text, time},
 };
 use crate::{
-    by_preference, commit::*, datasets::*, feed::*, port::*, rows::*, sqlite::compare_versions, views::*,
+    by_preference, commit::*, datasets::*, feed::*, hint::Relay, port::*, rows::*, sqlite::compare_versions,
+    views::*,
 };
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
@@ -106,10 +107,10 @@ impl Postgres {
         Ok(store)
     }
 
-    /// A channel on which nodes wake each other.
-    pub fn hints(&self) -> Channel {
+    /// How nodes on this database wake each other.
+    pub fn hints(&self) -> Relay {
         let (config, listens) = self.listen.clone();
-        Channel::open(config, listens, self.sent.clone())
+        Relay::open(Channel { config, listens, sent: self.sent.clone() })
     }
 
     /// What time it is where the database is.

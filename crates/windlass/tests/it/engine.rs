@@ -65,7 +65,7 @@ impl Engine {
         Engine::launch(home, command).await
     }
 
-    async fn launch(home: &Path, mut command: Command) -> Engine {
+    pub(crate) async fn launch(home: &Path, mut command: Command) -> Engine {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

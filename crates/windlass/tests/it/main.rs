@@ -13,6 +13,7 @@ mod engine;
 mod errors;
 mod expressions;
 mod full;
+mod hints;
 mod hosts;
 mod kill;
 mod nodes;

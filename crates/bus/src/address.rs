@@ -1,0 +1,107 @@
+//! Where hints go: a URL and the name of the deployment, checked before anything is connected to.
+
+use crate::{nats::Nats, redis::Redis};
+use std::fmt;
+use store::hint::Relay;
+use url::Url;
+
+/// The longest name of a deployment.
+const DEPLOYMENT_MAX: usize = 64;
+
+/// A server that carries hints, and the words of one deployment on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    kind: Kind,
+    url: Url,
+    /// Deployments that share a server do not hear each other.
+    channel: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Redis,
+    Nats,
+}
+
+impl Address {
+    /// `redis://`, `rediss://` (with TLS), `nats://` or `tls://` (NATS with TLS). The error says what to write.
+    pub fn parse(url: &str, deployment: &str) -> Result<Address, String> {
+        // What is wrong is never shown: it may hold a password.
+        let url = Url::parse(url).map_err(|error| format!("it is no URL: {error}"))?;
+        let kind = match url.scheme() {
+            "redis" | "rediss" => Kind::Redis,
+            "nats" | "tls" => Kind::Nats,
+            other => return Err(format!("{other:?} is none of redis, rediss, nats and tls")),
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(format!("it names no host; write {}://host:port", url.scheme()));
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if deployment.is_empty() || deployment.len() > DEPLOYMENT_MAX || !deployment.chars().all(is_plain) {
+            return Err(format!(
+                "the deployment {deployment:?} must be 1 to {DEPLOYMENT_MAX} letters, digits, - or _"
+            ));
+        }
+        let address = Address { kind, url, channel: format!("windlass.hints.{deployment}") };
+        if kind == Kind::Redis {
+            Redis::new(&address.url, &address.channel, address.to_string())?;
+        }
+        Ok(address)
+    }
+
+    /// Tells and hears there from now on, connecting in the background as often as it takes.
+    pub fn open(&self) -> Result<Relay, String> {
+        let name = self.to_string();
+        match self.kind {
+            Kind::Redis => Ok(Relay::open(Redis::new(&self.url, &self.channel, name)?)),
+            Kind::Nats => Ok(Relay::open(Nats::new(&self.url, &self.channel, name))),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    /// Without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, host) = (self.url.scheme(), self.url.host_str().unwrap_or_default());
+        match self.url.port() {
+            Some(port) => write!(f, "{scheme}://{host}:{port}"),
+            None => write!(f, "{scheme}://{host}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_password() {
+        let cases = [
+            ("", "a", "no URL"),
+            ("redis:6379", "a", "names no host"),
+            ("redis://:secret@", "a", "no URL"),
+            ("kafka://u:secret@k:9092", "a", "\"kafka\" is none of redis, rediss, nats and tls"),
+            ("redis://u:secret@r:99999", "a", "no URL"),
+            ("redis://u:secret@r/database", "a", "Redis cannot be reached by it"),
+            ("nats://u:secret@n:4222", "", "the deployment \"\" must be 1 to 64"),
+            ("nats://u:secret@n:4222", "a b", "the deployment \"a b\" must be"),
+            ("nats://u:secret@n:4222", "a.>", "the deployment \"a.>\" must be"),
+        ];
+        for (url, deployment, expected) in cases {
+            let said = Address::parse(url, deployment).unwrap_err();
+            assert!(said.contains(expected) && !said.contains("secret"), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("redis://u:secret@r:6379/2", "redis://r:6379"),
+            ("rediss://:secret@r", "rediss://r"),
+            ("nats://token@n:4222", "nats://n:4222"),
+            ("tls://[::1]:4222", "tls://[::1]:4222"),
+        ] {
+            assert_eq!(Address::parse(url, "prod").unwrap().to_string(), shown);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Starts Redis and NATS for whoever carries hints over them: each borrower has a server of its own and may kill it.
+
+use crate::server::{LOOK, LOOKS_MAX, WATCH};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+/// What passes words on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Redis,
+    Nats,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 2] = [Kind::Redis, Kind::Nats];
+
+    /// What its program and its package are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Redis => "redis-server",
+            Kind::Nats => "nats-server",
+        }
+    }
+
+    /// Where its program is; `None` if it is not installed.
+    pub fn program(self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+        folders.map(|folder| folder.join(self.name())).find(|program| program.exists())
+    }
+
+    fn arguments(self, port: u16, tls: Option<&Tls>) -> Vec<String> {
+        let place = match (self, tls) {
+            (Kind::Redis, None) => format!("--bind 127.0.0.1 --port {port}"),
+            (Kind::Redis, Some(Tls { certificate, key })) => {
+                let (own, key) = (certificate.display(), key.display());
+                format!(
+                    "--bind 127.0.0.1 --port 0 --tls-port {port} --tls-auth-clients no \
+                     --tls-cert-file {own} --tls-key-file {key} --tls-ca-cert-file {own}"
+                )
+            }
+            (Kind::Nats, None) => format!("--addr 127.0.0.1 --port {port}"),
+            (Kind::Nats, Some(Tls { certificate, key })) => {
+                let (own, key) = (certificate.display(), key.display());
+                format!("--addr 127.0.0.1 --port {port} --tls --tlscert {own} --tlskey {key}")
+            }
+        };
+        let mut arguments: Vec<String> = place.split_whitespace().map(str::to_owned).collect();
+        if self == Kind::Redis {
+            // Keeps nothing.
+            arguments.extend(["--save".to_owned(), String::new()]);
+        }
+        arguments
+    }
+}
+
+/// What a server proves itself with: files in PEM, in a folder without blanks in its name.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// A server; it goes when this value does, or the process ends.
+pub struct Broker {
+    kind: Kind,
+    port: u16,
+    tls: Option<Tls>,
+    folder: PathBuf,
+    running: Option<Running>,
+}
+
+struct Running {
+    server: Child,
+    /// Ends the server when the pipe closes, however its borrower ends.
+    watch: Child,
+    _pipe: ChildStdin,
+}
+
+impl Broker {
+    pub(crate) fn start(kind: Kind, tls: Option<Tls>) -> Result<Broker> {
+        kind.program().with_context(|| format!("{} is not installed", kind.name()))?;
+        let folder = tempfile::Builder::new().prefix("windlass-broker-").tempdir()?.keep();
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut broker = Broker { kind, port, tls, folder, running: None };
+        broker.resume()?;
+        Ok(broker)
+    }
+
+    pub fn url(&self) -> String {
+        let scheme = match (self.kind, self.tls.is_some()) {
+            (Kind::Redis, false) => "redis",
+            (Kind::Redis, true) => "rediss",
+            (Kind::Nats, false) => "nats",
+            (Kind::Nats, true) => "tls",
+        };
+        format!("{scheme}://localhost:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends the server without warning; its port stays its own.
+    pub fn kill(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        // First whoever would end it, by an id that is somebody else's once the server is gone.
+        for process in [&mut running.watch, &mut running.server] {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts a server that was killed again, on the same port.
+    pub fn resume(&mut self) -> Result<()> {
+        let program = self.kind.program().context("its program is gone")?;
+        fs::create_dir_all(&self.folder)?;
+        let log = fs::File::create(self.folder.join("log"))?;
+        let mut command = Command::new(program);
+        command
+            .args(self.kind.arguments(self.port, self.tls.as_ref()))
+            .current_dir(&self.folder)
+            .process_group(0);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut server = command.spawn()?;
+        let mut watch = Command::new("sh")
+            .args(["-c", WATCH, "sh", &server.id().to_string()])
+            .arg(&self.folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = watch.stdin.take().context("the pipe was asked for")?;
+        let started = answers(self.kind, self.port, &mut server, &self.folder);
+        self.running = Some(Running { server, watch, _pipe: pipe });
+        started
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "another process needs real time to start")]
+fn answers(kind: Kind, port: u16, server: &mut Child, folder: &Path) -> Result<()> {
+    for _ in 0..LOOKS_MAX {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        if let Some(status) = server.try_wait()? {
+            let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            bail!("{} ended with {status}: {said}", kind.name());
+        }
+        std::thread::sleep(LOOK);
+    }
+    bail!("{} does not answer on port {port}", kind.name())
+}
