@@ -34,6 +34,9 @@ const FULL_LANE_WAIT: Span = Span::from_millis(100);
 /// How long it waits when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(500);
 
+/// Re-scans between two looks at the weights of tenants.
+const RESCANS_PER_WEIGHTS: u32 = 10;
+
 /// How the rest of the node tells the finder that something becomes due.
 pub(crate) struct Wake {
     queues: Alarm,
@@ -93,6 +96,7 @@ impl Wake {
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut rescan_at = engine.now();
     let mut suspects = Suspects::default();
+    let mut rescans = 0;
     let stopping = engine.tasks.stopping.clone();
     while !stopping.is_cancelled() {
         let until = engine.wake.queues.next().min(rescan_at);
@@ -115,7 +119,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             };
             engine.wake.outbox();
             engine.wake.slots.at(engine.now());
-            if let Err(error) = weights::reload(&engine).await {
+            // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
+            rescans = (rescans + 1) % RESCANS_PER_WEIGHTS;
+            if rescans == 1
+                && let Err(error) = weights::reload(&engine).await
+            {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "reading the weights of tenants failed");
             }

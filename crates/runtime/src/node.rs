@@ -201,8 +201,9 @@ impl Node {
 async fn keep_lease(engine: Arc<Engine>, sole: bool) {
     let stopping = engine.tasks.stopping.clone();
     let period = machine::time::Span(engine.options.lease.0 / 3);
+    let mut pause = period;
     loop {
-        let until = engine.now().after(period);
+        let until = engine.now().after(pause);
         tokio::select! {
             biased;
             () = stopping.cancelled() => return,
@@ -212,6 +213,7 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
             Ok(Renewed { another_ended, now }) => {
                 engine.renewed_at.store(asked_at, Ordering::Relaxed);
+                pause = period;
                 if let Some(now) = now {
                     engine.clock.heard(now, asked_at);
                 }
@@ -224,6 +226,8 @@ async fn keep_lease(engine: Arc<Engine>, sole: bool) {
             Err(error) => {
                 engine.tasks.heed(&error);
                 tracing::warn!(%error, "lease not renewed");
+                // Every moment counts now, but one that does not answer is not helped by being asked without end.
+                pause = machine::time::Span(period.0 / 5);
             }
         }
     }

@@ -25,7 +25,7 @@ pub(crate) async fn change_tenant(
 ) -> Result<(), Refusal> {
     if weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight)) {
         let detail = format!("a weight is 1 to {WEIGHT_MAX}");
-        return Err(Refusal::Invalid { code: "bad-weight", detail, problems: vec![] });
+        return Err(Refusal::Invalid { code: "invalid-value", detail, problems: vec![] });
     }
     let write = Write::ChangeTenant { title, weight };
     let commit = Commit { tenant: tenant.clone(), writes: vec![write] };

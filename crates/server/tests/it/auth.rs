@@ -143,7 +143,7 @@ async fn a_tenants_weight_and_title_can_be_changed() {
     }
     change("acme", "{}").await.problem(400, "missing-key");
     change("nobody", r#"{"weight": 2}"#).await.problem(404, "not-found");
-    change("No Such Id", r#"{"weight": 2}"#).await.problem(404, "not-found");
+    change("No%20Such%20Id", r#"{"weight": 2}"#).await.problem(404, "not-found");
     let admin = world.token("acme", "admin");
     let refused = world.ask("PATCH", "/api/v1/tenants/acme", Some(&admin), r#"{"weight": 9}"#).await;
     refused.problem(403, "forbidden");

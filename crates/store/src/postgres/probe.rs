@@ -3,6 +3,7 @@
 use super::{
     error::error,
     pool::{self, Options},
+    session::Session,
 };
 use crate::port::Result;
 use std::time::Duration;
@@ -59,4 +60,20 @@ pub async fn insert_rate(
     let rate = f64::from(rows) / (elapsed() - began).as_secs_f64();
     session.command(&format!("DROP TABLE {table}")).await.map_err(error)?;
     Ok(rate)
+}
+
+/// A snapshot that is held until this is dropped: what is dead since then cannot be cleared away.
+pub struct Snapshot {
+    #[expect(dead_code, reason = "the connection holds the snapshot")]
+    session: Session,
+}
+
+impl Snapshot {
+    pub async fn hold(url: &str) -> Result<Snapshot> {
+        let mut options = Options::default();
+        let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
+        session.command(begin).await.map_err(error)?;
+        Ok(Snapshot { session })
+    }
 }

@@ -107,7 +107,13 @@ async fn step(store: &dyn Store, seed: u64, number: usize) -> String {
         0 => format!("{:?}", store.claim_signals(who, now, limit).await),
         1 => format!("{:?}", store.claim_timers(who, now, limit).await),
         2 => format!("{:?}", store.claim_calls(who, now, limit, &[dice.tenant()]).await),
-        3 => format!("{:?}", store.owned(who, 100).await),
+        3 => {
+            // In no order.
+            let mut owned: Vec<String> =
+                store.owned(who, 100).await.unwrap().iter().map(|one| format!("{one:?}")).collect();
+            owned.sort();
+            owned.join(" ")
+        }
         4 => format!("{:?}", store.counts(Some(&dice.tenant())).await),
         5 => {
             let page = Page { after: None, limit: 50 };

@@ -43,6 +43,9 @@ pub(super) struct Report {
     pub(super) database_rows_per_unit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wal_bytes_per_unit: Option<f64>,
+    pub(super) nodes: u64,
+    /// Another connection held an old snapshot for the whole run.
+    pub(super) held_snapshot: bool,
     /// Instances in the store before the measurement.
     pub(super) stored: u64,
     pub(super) resident_mib: f64,

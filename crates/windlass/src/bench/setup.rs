@@ -60,6 +60,8 @@ do: [ { r: { raise: { error: { type: 'https://bench/fault', status: 500, title: 
 
 pub(super) struct Bench {
     pub(super) handle: Handle,
+    /// Every node's, that one first.
+    pub(super) handles: Vec<Handle>,
     pub(super) tenant: TenantId,
     pub(super) clock: SystemClock,
     /// What the machine itself does, measured before anything else.
@@ -68,7 +70,9 @@ pub(super) struct Bench {
     pub(super) key: String,
     /// The database and its address, if it is one.
     database: Option<(Arc<Postgres>, String)>,
-    node: Node,
+    nodes: Vec<Node>,
+    /// Holds an old snapshot, if that is asked for.
+    _snapshot: Option<postgres::probe::Snapshot>,
     // The folder goes when this does.
     folder: tempfile::TempDir,
 }
@@ -112,26 +116,37 @@ impl Bench {
             Some((store, _)) => store.clone(),
             None => Sqlite::open(folder.path().join("bench.db"))?.shared(),
         };
-        let mut parts = Parts::new(store);
-        parts.sole = database.is_none();
-        parts.options.dev_clock = true;
-        if let Some((store, _)) = &database {
-            parts.hints = Arc::new(store.hints());
-            parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
+        let mut nodes = vec![Node::start(parts_of(store, database.as_ref(), args)).await?];
+        for _ in 1..args.nodes {
+            let Some((_, url)) = &database else {
+                bail!("several nodes need a database: name one with --store")
+            };
+            let another = Some((Arc::new(Postgres::open(url).await?), url.clone()));
+            let store: Arc<dyn Store> = another.as_ref().map(|(store, _)| store.clone()).context("opened")?;
+            nodes.push(Node::start(parts_of(store, another.as_ref(), args)).await?);
         }
-        if let Some(batches) = args.batches {
-            parts.options.batches_in_flight_max = batches;
-        }
-        parts.workers.push(
-            Declaration::new("noop", worker::from_fn(|_, input| Outcome::Done(input)))
-                .concurrency_max(100_000),
-        );
-        let node = Node::start(parts).await?;
-        let handle = node.handle();
+        let snapshot = match (&database, args.held_snapshot) {
+            (Some((_, url)), true) => Some(postgres::probe::Snapshot::hold(url).await?),
+            (None, true) => bail!("a held snapshot needs a database: name one with --store"),
+            (_, false) => None,
+        };
+        let handles: Vec<Handle> = nodes.iter().map(Node::handle).collect();
+        let handle = handles.first().cloned().context("there is a node")?;
         let tenant = make_tenant(&handle, "bench").await?;
         let key = handle.create_key(&tenant, "bench", &["admin".to_owned()], None).await?;
         let key = format!("wlk_{}_{}", key.id, key.secret);
-        let bench = Bench { handle, tenant, clock, limits, key, database, node, folder };
+        let bench = Bench {
+            handle,
+            handles,
+            tenant,
+            clock,
+            limits,
+            key,
+            database,
+            nodes,
+            _snapshot: snapshot,
+            folder,
+        };
         bench.fill_with(&bench.tenant, "sleep", args.stored).await?;
         Ok(bench)
     }
@@ -249,7 +264,9 @@ impl Bench {
     }
 
     pub(super) async fn stop(self) {
-        self.node.stop().await;
+        for node in self.nodes {
+            node.stop().await;
+        }
     }
 }
 
@@ -267,6 +284,22 @@ impl Limits {
         };
         Ok(Limits { raw_per_second, fsync_micros: syncs.p50_micros() })
     }
+}
+
+fn parts_of(store: Arc<dyn Store>, database: Option<&(Arc<Postgres>, String)>, args: &Args) -> Parts {
+    let mut parts = Parts::new(store);
+    parts.sole = database.is_none();
+    parts.options.dev_clock = true;
+    if let Some((store, _)) = database {
+        parts.hints = Arc::new(store.hints());
+        parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
+    }
+    if let Some(batches) = args.batches {
+        parts.options.batches_in_flight_max = batches;
+    }
+    let noop = worker::from_fn(|_, input| Outcome::Done(input));
+    parts.workers.push(Declaration::new("noop", noop).concurrency_max(100_000));
+    parts
 }
 
 async fn make_tenant(handle: &Handle, name: &str) -> Result<TenantId> {

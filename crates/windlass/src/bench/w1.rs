@@ -60,6 +60,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         commits_per_batch: counted.map(|counted| counted.commits_per_batch),
         database_rows_per_unit: counted.map(|counted| counted.rows),
         wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
+        nodes: args.nodes,
+        held_snapshot: args.held_snapshot,
         stored: args.stored,
         resident_mib: resident,
         resident_peak_mib: peak,
@@ -70,8 +72,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
 async fn in_process(bench: &Bench, args: &Args) -> Result<Vec<f64>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut loops = tokio::task::JoinSet::new();
-    for _ in 0..args.concurrency {
-        let (handle, tenant) = (bench.handle.clone(), bench.tenant.clone());
+    for handle in bench.handles.iter().cycle().take(args.concurrency).cloned() {
+        let tenant = bench.tenant.clone();
         let (start, stop) = (bench.start_of("three"), stop.clone());
         loops.spawn(async move {
             let clock = runtime::clock::SystemClock;

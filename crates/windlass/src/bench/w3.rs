@@ -60,6 +60,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         commits_per_batch: counted.map(|counted| counted.commits_per_batch),
         database_rows_per_unit: counted.map(|counted| counted.rows),
         wal_bytes_per_unit: counted.map(|counted| counted.wal_bytes),
+        nodes: args.nodes,
+        held_snapshot: args.held_snapshot,
         stored: args.stored,
         resident_mib: resident,
         resident_peak_mib: peak,
