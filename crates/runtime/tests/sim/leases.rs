@@ -97,14 +97,15 @@ impl Leases {
             self.breach(chaos, format!("P7: {node} committed after it was fenced"));
         }
         for (row, owner, fate) in changes {
-            let is_known = match fate {
-                Fate::Made => !self.there.insert(row.clone()),
-                Fate::Gone => !self.there.remove(&row),
-                Fate::Kept => false,
-            };
-            // Writing a signal that is there changes nothing.
-            if fate == Fate::Made && is_known && matches!(row.1, QueueKey::Signal { .. }) {
-                continue;
+            match fate {
+                // Writing a signal that is there changes nothing.
+                Fate::Made if !self.there.insert(row.clone()) && matches!(row.1, QueueKey::Signal { .. }) => {
+                    continue;
+                }
+                Fate::Gone => {
+                    self.there.remove(&row);
+                }
+                Fate::Made | Fate::Kept => {}
             }
             self.own(row, owner);
         }
@@ -135,7 +136,7 @@ impl Leases {
 /// A row, whose it becomes, and what becomes of it.
 type Change = (Row, Option<Uuid>, Fate);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Fate {
     Made,
     Kept,
