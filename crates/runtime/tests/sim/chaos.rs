@@ -47,9 +47,15 @@ pub(crate) enum Mutant {
     PurgeYoung,
     /// Retention forgets that a key may be young.
     PurgeKeys,
+    /// What a node commits after it was taken over lands.
+    NoFence,
+    /// Each node judges leases by its own clock.
+    LocalClock,
+    /// A node that leaves gives back every row it ever had, whoever has it now.
+    ZombieRelease,
 }
 
-pub(crate) const MUTANTS: [Mutant; 17] = [
+pub(crate) const MUTANTS: [Mutant; 20] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::DropLateSignal,
@@ -67,6 +73,9 @@ pub(crate) const MUTANTS: [Mutant; 17] = [
     Mutant::ForgetCutOff,
     Mutant::PurgeYoung,
     Mutant::PurgeKeys,
+    Mutant::NoFence,
+    Mutant::LocalClock,
+    Mutant::ZombieRelease,
 ];
 
 /// Probabilities in thousandths per opportunity.
@@ -139,7 +148,7 @@ impl Chaos {
             pause: level(300),
             cancel: level(250),
             rivals: level(600),
-            skew: level(200),
+            skew: level(2000),
         };
         Chaos {
             rng: Mutex::new(rng),

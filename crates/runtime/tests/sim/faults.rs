@@ -3,7 +3,7 @@
 use super::{faulty::Faulty, time};
 use machine::Time;
 use std::time::Duration;
-use store::{Commit, Conflict, Error, Outcome, Result, Store, Write, rows::*};
+use store::{Commit, Conflict, Error, Outcome, Result, Write, rows::*};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,8 +23,9 @@ impl Faulty {
             std::future::pending::<()>().await;
         }
         if self.chaos.strikes(self.chaos.levels.zombie) {
-            self.chaos.note(format_args!("node {} stalls", self.name));
-            *self.stalled_until.lock() = Instant::now() + self.zombie;
+            let stall = Duration::from_micros(self.chaos.below(self.stall_max.as_micros() as u64));
+            self.chaos.note(format_args!("node {} stalls for {stall:?}", self.name));
+            *self.stalled_until.lock() = Instant::now() + stall;
         }
         let until = *self.stalled_until.lock();
         if until > Instant::now() {
@@ -94,7 +95,7 @@ impl Faulty {
     /// Commits to the real store and remembers when.
     pub(super) async fn land(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         let made: Vec<Vec<(Uuid, i64)>> = batch.iter().map(versions).collect();
-        let outcomes = self.inner.commit(node, batch).await?;
+        let outcomes = self.watched_commit(node, batch).await?;
         let now = time::now();
         let mut seen = self.seen.lock();
         for (outcome, made) in outcomes.iter().zip(made) {

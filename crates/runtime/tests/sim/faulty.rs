@@ -2,6 +2,7 @@
 
 use super::{
     chaos::{Chaos, Mutant},
+    leases::Leases,
     seen::Seen,
 };
 use async_trait::async_trait;
@@ -25,9 +26,10 @@ pub(crate) struct Faulty {
     pub(crate) crash: CancellationToken,
     pub(crate) name: usize,
     pub(crate) late: LateTimers,
+    pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) stalled_until: Mutex<Instant>,
-    /// How long a zombie sleeps: longer than its lease.
-    pub(crate) zombie: Duration,
+    /// How long a node may stall: some times longer than its lease.
+    pub(crate) stall_max: Duration,
 }
 
 #[async_trait]
@@ -73,24 +75,25 @@ impl Store for Faulty {
     }
     async fn join(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<()> {
         self.read().await?;
-        self.inner.join(node, now, lease_ms).await
+        self.watched_join(node, now, lease_ms).await
     }
     async fn renew(&self, node: Uuid, now: Time, lease_ms: i64) -> Result<Renewed> {
         self.read().await?;
-        self.inner.renew(node, now, lease_ms).await
+        self.watched_renew(node, now, lease_ms).await
     }
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64> {
         self.read().await?;
-        self.inner.take_over(node, now).await
+        self.watched_take_over(node, now).await
     }
     async fn leave(&self, node: Uuid) -> Result<()> {
         self.read().await?;
-        self.inner.leave(node).await
+        self.watched_leave(node).await
     }
 
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
         self.read().await?;
-        self.claimed(self.inner.claim_signals(node, now, limit).await?)
+        let claimed = self.inner.claim_signals(node, now, limit).await;
+        self.claimed(self.watched_claim(node, claimed, SignalRow::key)?)
     }
     async fn claim_calls(
         &self,
@@ -100,13 +103,15 @@ impl Store for Faulty {
         full: &[TenantId],
     ) -> Result<Vec<Claimed<CallRow>>> {
         self.read().await?;
-        let mut calls = self.claimed(self.inner.claim_calls(node, now, limit, full).await?)?;
+        let claimed = self.inner.claim_calls(node, now, limit, full).await;
+        let mut calls = self.claimed(self.watched_claim(node, claimed, CallRow::key)?)?;
         self.rename(&mut calls);
         Ok(calls)
     }
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         self.read().await?;
-        let mut timers = self.claimed(self.inner.claim_timers(node, now, limit).await?)?;
+        let claimed = self.inner.claim_timers(node, now, limit).await;
+        let mut timers = self.claimed(self.watched_claim(node, claimed, TimerRow::key)?)?;
         for timer in &timers {
             if self.chaos.strikes(self.chaos.levels.late_timer) {
                 let delay = 200_000 + self.chaos.below(3_000_000) as i64;

@@ -12,6 +12,7 @@ mod clients;
 mod definitions;
 mod faults;
 mod faulty;
+mod leases;
 mod mutants;
 mod nodes;
 mod outside;

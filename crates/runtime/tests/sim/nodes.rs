@@ -67,16 +67,15 @@ impl World {
         }
     }
 
-    /// Lets the node be until it is fenced or, sometimes, told to stop.
+    /// Lets the node be until it is fenced or, sometimes, told to stop. It leaves in both cases, as the binary does.
     async fn life_of(&self, name: usize, node: Node) {
         let stops = self.chaos.strikes(self.chaos.levels.stop);
         let after = Duration::from_millis(200 + self.chaos.below(4000));
         tokio::select! {
             biased;
-            () = node.fenced() => return self.chaos.note(format_args!("node {name} was fenced")),
-            () = sleep(after), if stops => {}
+            () = node.fenced() => self.chaos.note(format_args!("node {name} was fenced")),
+            () = sleep(after), if stops => self.chaos.note(format_args!("node {name} is told to stop")),
         }
-        self.chaos.note(format_args!("node {name} is told to stop"));
         self.handles.lock()[name] = None;
         node.stop().await;
         self.chaos.note(format_args!("node {name} has stopped"));
@@ -92,7 +91,8 @@ impl World {
             name,
             late: self.late.clone(),
             stalled_until: Mutex::new(Instant::now()),
-            zombie: Duration::from_micros(LEASE.0 as u64 * 3),
+            leases: self.leases.clone(),
+            stall_max: Duration::from_micros(LEASE.0 as u64 * 3),
         };
         let mut parts = Parts::new(Arc::new(faulty));
         parts.clock = Arc::new(NodeClock { ahead });

@@ -8,6 +8,7 @@ use super::{
     clients::PATIENCE,
     definitions,
     faulty::LateTimers,
+    leases::Leases,
     seen::Seen,
     time,
 };
@@ -31,6 +32,7 @@ pub(crate) struct World {
     pub(crate) late: LateTimers,
     pub(crate) handles: Arc<Mutex<Vec<Option<Handle>>>>,
     pub(crate) seen: Arc<Mutex<Seen>>,
+    pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) over: CancellationToken,
 }
 
@@ -74,6 +76,7 @@ fn go_through(seed: u64, mutant: Option<Mutant>, keep_log: bool, store: Arc<Inli
         if failures.is_empty() && world.chaos.below(WEEKS_SELDOM) == 0 && !world.beats().await {
             failures = world.weeks(seed).await;
         }
+        failures.extend(world.leases.lock().breaches());
         Verdict { failures, trace: world.chaos.trace_hash(), log: world.chaos.log() }
     })
 }
@@ -87,6 +90,7 @@ impl World {
             late: LateTimers::default(),
             handles: Arc::default(),
             seen: Arc::default(),
+            leases: Arc::default(),
             over: CancellationToken::new(),
         };
         let node = Uuid::from_u128(1);
