@@ -1,8 +1,9 @@
-//! Compares what was recorded with what is promised: C1 to C8, C13 and C14. Reads nothing but the record.
+//! Compares what was recorded with what is promised: C1 to C10, C13 and C14. Reads nothing but the record.
 //!
 //! [`check`] is the way in. What a client does not know (`info`) is never taken for done, nor for not done.
 
 mod ends;
+mod feed;
 pub(crate) mod outside;
 mod reads;
 #[cfg(test)]
@@ -64,6 +65,8 @@ pub(crate) fn check(record: &Record) -> Vec<Verdict> {
         reads::versions(&index),
         outside::timers(&index),
         ends::accounting(&index),
+        feed::complete(&index),
+        feed::in_order(&index),
         reads::tail(&index),
         outside::repeats(&index),
     ]

@@ -14,6 +14,7 @@ mod clock;
 mod collect;
 mod database;
 mod driver;
+mod feed;
 mod journal;
 mod nemesis;
 mod node;

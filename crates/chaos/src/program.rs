@@ -12,6 +12,10 @@ use rand::{Rng, rngs::StdRng};
 pub(crate) const NAMESPACE: &str = "chaos";
 /// The type of the events that an instance emits and waits for.
 pub(crate) const MEETING: &str = "chaos.meet";
+/// The type of those that nobody waits for.
+const TELLING: &str = "chaos.told";
+/// Where events of programs say they are from.
+pub(crate) const SOURCE: &str = "https://chaos.example";
 pub(crate) const VERSION: &str = "1.0.0";
 /// Branches are added up below this, so that numbers stay small.
 const MODULUS: i64 = 10_007;
@@ -65,6 +69,10 @@ enum Step {
     /// Emits an event in one branch and waits for it in another: whichever is first, they must meet.
     Meet {
         add: i64,
+    },
+    /// Emits so many events in one go.
+    Tell {
+        count: u32,
     },
     /// Another program, as an instance of its own.
     Child(Box<Program>),
@@ -139,6 +147,7 @@ impl<'a> Draw<'a> {
             15..=16 if nests => Step::Fork { left: self.list(depth + 1), right: self.list(depth + 1) },
             17 if nests => Step::Group(self.list(depth + 1)),
             18 => Step::Meet { add },
+            19 if self.rng.random() => Step::Tell { count: self.rng.random_range(1..=4) },
             _ => Step::Effect { add, fails: 0 },
         }
     }
@@ -147,8 +156,10 @@ impl<'a> Draw<'a> {
 impl Program {
     /// What an instance with this key must come to.
     pub(crate) fn expect(&self, tenant: &str, key: &str, n: i64) -> Expected {
-        let mut reckoning = Reckoning { key: key.to_owned(), expected: Expected::default() };
+        let mut reckoning =
+            Reckoning { key: key.to_owned(), told: Vec::new(), expected: Expected::default() };
         let n = reckoning.list(&self.steps, n, "");
+        reckoning.close();
         let status = if self.faults { "faulted" } else { "completed" };
         Expected {
             key: key.to_owned(),
@@ -164,6 +175,8 @@ impl Program {
 /// Walks a program as the engine must.
 struct Reckoning {
     key: String,
+    /// Events of the branch that is walked.
+    told: Vec<String>,
     expected: Expected,
 }
 
@@ -192,21 +205,45 @@ impl Reckoning {
                 (0..*times).fold(n, |n, at| self.list(body, n, &format!("{place}.{at}")))
             }
             Step::Branch { odd, even } => self.list(if n % 2 == 1 { odd } else { even }, n, place),
-            Step::Fork { left, right } => (self.list(left, n, place) + self.list(right, n, place)) % MODULUS,
+            Step::Fork { left, right } => {
+                let outer = std::mem::take(&mut self.told);
+                let (left, right) = (self.branch(left, n, place), self.branch(right, n, place));
+                self.told = outer;
+                (left + right) % MODULUS
+            }
             Step::Listen { add } => {
                 self.expected.signals.push((format!("go-{number}"), *add));
                 n + add
             }
             Step::Meet { add } => {
                 self.expected.meets += 1;
+                self.told.push(name(""));
                 n + add
+            }
+            Step::Tell { count } => {
+                self.told.extend((0..*count).map(|at| name(&format!("-{at}"))));
+                n
             }
             Step::Child(program) => self.child(program, name(""), n),
         }
     }
 
+    /// What branches emit has no order between them.
+    fn branch(&mut self, steps: &[Numbered], n: i64, place: &str) -> i64 {
+        let n = self.list(steps, n, place);
+        self.close();
+        n
+    }
+
+    /// Nothing more is told in the branch that is walked.
+    fn close(&mut self) {
+        let told = std::mem::take(&mut self.told);
+        self.expected.told.extend(Some(told).filter(|told| !told.is_empty()));
+    }
+
     fn child(&mut self, program: &Program, key: String, n: i64) -> i64 {
-        let Expected { n, effects, waits, .. } = program.expect("", &key, n);
+        let Expected { n, effects, waits, told, .. } = program.expect("", &key, n);
+        self.expected.told.extend(told);
         self.expected.effects.extend(effects);
         self.expected.waits.extend(waits);
         self.expected.children.insert(key, n);

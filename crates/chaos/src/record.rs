@@ -11,6 +11,7 @@ use std::{
 pub(crate) const SETTINGS: &str = "settings.json";
 pub(crate) const EXPECTED: &str = "expected.jsonl";
 pub(crate) const OPS: &str = "history.jsonl";
+pub(crate) const FEED: &str = "feed.jsonl";
 pub(crate) const FAULTS: &str = "faults.jsonl";
 pub(crate) const SINK: &str = "sink.jsonl";
 pub(crate) const FINAL: &str = "final.jsonl";
@@ -109,6 +110,18 @@ pub(crate) struct Expected {
     /// How often it emits an event and waits for it.
     #[serde(default)]
     pub(crate) meets: u32,
+    /// Ids of the events that it emits, in lists whose order must be kept. Branches have lists of their own.
+    #[serde(default)]
+    pub(crate) told: Vec<Vec<String>>,
+}
+
+/// An event as a reader of the feed saw it; lines are in the order of reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    /// Which reader: those that followed it all the while have a node, the one that read it at the end has none.
+    pub(crate) node: Option<usize>,
+    pub(crate) tenant: String,
+    pub(crate) id: String,
 }
 
 /// A fault, and how long it lasted.
@@ -176,6 +189,7 @@ pub(crate) struct Record {
     pub(crate) faults: Vec<Fault>,
     pub(crate) sink: Vec<Effect>,
     pub(crate) finals: Vec<Final>,
+    pub(crate) feed: Vec<Told>,
     pub(crate) counts: Counts,
 }
 
@@ -197,6 +211,7 @@ impl Record {
             faults: journal::read(&folder.join(FAULTS))?,
             sink: journal::read(&folder.join(SINK))?,
             finals: journal::read(&folder.join(FINAL))?,
+            feed: journal::read(&folder.join(FEED))?,
             counts: serde_json::from_slice(&json(COUNTS)?)?,
         })
     }

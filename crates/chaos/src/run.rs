@@ -5,6 +5,7 @@ use crate::{
     clock::{now_us, sleep_ms},
     collect, database,
     driver::{Driver, Tenant},
+    feed,
     journal::{self, Journal},
     nemesis::{self, Cluster},
     node::{Node, Setup},
@@ -46,7 +47,7 @@ pub(crate) struct Drained {
 
 pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     let folder = &plan.folder;
-    for name in [record::EXPECTED, record::OPS, record::FAULTS, record::SINK] {
+    for name in [record::EXPECTED, record::OPS, record::FAULTS, record::SINK, record::FEED] {
         std::fs::write(folder.join(name), "")?;
     }
     std::fs::write(folder.join(record::SETTINGS), serde_json::to_vec(&plan.settings)?)?;
@@ -72,7 +73,11 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
         count: 0.into(),
         stuck: 0.into(),
     });
+    let feed = Journal::open(&folder.join(record::FEED))?;
+    let readers = feed::follow(&client, &tenants, &feed);
     let drained = harmed(plan, cluster.clone(), &driver, until_us).await?;
+    readers.finish().await?;
+    feed::read_all(&client, &tenants, &feed).await?;
     collected(folder, &cluster, &client, &tenants).await?;
     if let Some(log) = cluster.server.lock().await.log() {
         let _ = std::fs::copy(log, folder.join("postgres.log"));

@@ -1,7 +1,7 @@
 //! Every check is seen to pass on a sound record and to fail on one that was doctored.
 
 use super::*;
-use crate::record::{Counts, Effect, Fault, Settings, Wait};
+use crate::record::{Counts, Effect, Fault, Settings, Told, Wait};
 
 /// Two roots, one child, a timer, a signal, an effect that is refused once, on two nodes.
 fn sound() -> Record {
@@ -19,6 +19,7 @@ fn sound() -> Record {
     one.children = [("k1/c".into(), 4)].into();
     one.signals = vec![("go".into(), 1)];
     one.meets = 1;
+    one.told = vec![vec!["k1/x".into(), "k1/y".into()], vec!["k1/z".into()]];
     let last = |id: &str, key: &str, n| Final {
         id: id.into(),
         tenant: "north".into(),
@@ -47,7 +48,13 @@ fn sound() -> Record {
         effect(61_000, "e2", "k1/b", 200),
         effect(62_000, "e3", "k1/c/s1", 200),
     ];
+    // Branches may be told in any order.
+    let told = |node| {
+        let one = move |id: &str| Told { node, tenant: "north".into(), id: id.into() };
+        ["k1/x", "k1/z", "k1/y"].map(one)
+    };
     Record {
+        feed: [told(Some(0)), told(Some(1)), told(None)].concat(),
         settings: Settings { seed: 1, seconds: 1, nodes: 2 },
         expected: vec![one, expected("k2", 2)],
         ops: ops(),
@@ -222,6 +229,25 @@ fn a_sum_that_does_not_close_is_seen() {
     caught(&["C3", "C8"], |record| {
         record.finals[1].status = "waiting".into();
         record.counts.instances = [("north/completed".into(), 2), ("north/waiting".into(), 1)].into();
+    });
+}
+
+#[test]
+fn an_event_that_a_reader_of_the_feed_misses_or_sees_out_of_order_is_seen() {
+    // One live reader skipped an event, saw one twice, or saw two the other way round.
+    caught(&["C9"], |record| drop(record.feed.remove(1)));
+    caught(&["C9"], |record| record.feed.insert(1, record.feed[0].clone()));
+    caught(&["C9"], |record| record.feed.swap(0, 1));
+    // Nobody saw it: it was never published, or twice.
+    caught(&["C9"], |record| record.feed.retain(|told| told.id != "k1/z"));
+    caught(&["C9"], |record| {
+        record.feed = record.feed.iter().flat_map(|told| [told.clone(), told.clone()]).collect();
+    });
+    // Everybody saw what one instance emitted the other way round.
+    caught(&["C10"], |record| {
+        for told in &mut record.feed {
+            told.id = told.id.replace('x', "q").replace('y', "x").replace('q', "y");
+        }
     });
 }
 

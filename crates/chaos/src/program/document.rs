@@ -1,6 +1,6 @@
 //! A program as a document of the definition language.
 
-use super::{MEETING, MODULUS, NAMESPACE, Numbered, Program, Step, VERSION};
+use super::{MEETING, MODULUS, NAMESPACE, Numbered, Program, SOURCE, Step, TELLING, VERSION};
 use serde_json::{Value, json};
 
 impl Program {
@@ -76,6 +76,15 @@ impl Writer {
                 "output": { "as": "{ n: ($input.n + .[0].add) }" },
             }),
             Step::Meet { add } => meet(&outside(&name, loops), *add),
+            Step::Tell { count } => {
+                let one = |at: u32| {
+                    let id = outside(&format!("{name}-{at}"), loops);
+                    let event = json!({ "id": id, "source": SOURCE, "type": TELLING });
+                    let emit = json!({ "event": { "with": event } });
+                    json!({ format!("tell{at}"): { "emit": emit, "output": { "as": "$input" } } })
+                };
+                json!({ "do": (0..*count).map(one).collect::<Vec<_>>() })
+            }
             Step::Child(program) => json!({ "run": { "workflow": {
                 "namespace": NAMESPACE, "name": program.name, "version": VERSION,
                 "input": { "key": outside(&name, loops), "n": "${ .n }" },
@@ -94,7 +103,7 @@ impl Writer {
 /// Every meeting is of one type of event: what begins to wait and what is published lock it against each other.
 fn meet(subject: &str, add: i64) -> Value {
     let event = json!({
-        "source": "https://chaos.example", "type": MEETING, "subject": subject, "data": { "add": add },
+        "id": subject, "source": SOURCE, "type": MEETING, "subject": subject, "data": { "add": add },
     });
     let wanted = json!({ "type": MEETING, "subject": subject });
     json!({

@@ -13,7 +13,7 @@ fn a_tree_comes_to_what_one_reckons_by_hand() {
     let odd = vec![numbered(4, Step::Add(1))];
     let even = vec![numbered(5, Step::Timer { ms: 70 })];
     let fork = Step::Fork {
-        left: vec![numbered(7, Step::Add(3))],
+        left: vec![numbered(7, Step::Add(3)), numbered(10, Step::Tell { count: 2 })],
         right: vec![numbered(8, Step::Listen { add: 5 })],
     };
     let steps = vec![
@@ -21,6 +21,7 @@ fn a_tree_comes_to_what_one_reckons_by_hand() {
         numbered(3, Step::Branch { odd, even }),
         numbered(6, fork),
         numbered(9, Step::Meet { add: 8 }),
+        numbered(11, Step::Tell { count: 1 }),
     ];
     let program = Program { name: "p".into(), steps, faults: false };
     let expected = program.expect("north", "k", 2);
@@ -28,6 +29,7 @@ fn a_tree_comes_to_what_one_reckons_by_hand() {
     assert_eq!((expected.n, expected.status.as_str()), (60, "completed"));
     assert_eq!(Vec::from_iter(expected.effects), ["k/s2.0", "k/s2.1", "k/s5a", "k/s5b"]);
     assert_eq!(expected.waits, [Wait { before: "k/s5a".into(), after: "k/s5b".into(), ms: 70 }]);
+    assert_eq!(expected.told, [vec!["k/s10-0", "k/s10-1"], vec!["k/s9", "k/s11-0"]]);
     assert_eq!((expected.signals, expected.meets), (vec![("go-8".to_owned(), 5)], 1));
 }
 
