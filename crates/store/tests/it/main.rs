@@ -10,5 +10,6 @@ mod conformance;
 mod fixture;
 mod postgres;
 mod postgres_feed;
+mod postgres_partitions;
 mod postgres_upgrade;
 mod sqlite;
