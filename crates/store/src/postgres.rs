@@ -28,6 +28,7 @@ mod solo;
 mod statement;
 mod store;
 mod tell;
+mod tls;
 mod value;
 
 pub use channel::Channel;

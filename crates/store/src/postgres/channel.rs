@@ -3,7 +3,10 @@
 //! NOTIFY inside a commit would make all commits of the database wait for each other, so hints go out after it,
 //! gathered, at most twenty times a second. Whatever is lost is found by the next re-scan.
 
-use super::error::said;
+use super::{
+    error::said,
+    pool::{Address, Wire},
+};
 use crate::hint::{Ended, Hint, Hints};
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -19,7 +22,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error as PgError, NoTls, types::Type};
+use tokio_postgres::{AsyncMessage, Client, Error as PgError, types::Type};
 use uuid::Uuid;
 
 const LISTEN: &str = "LISTEN windlass_hints";
@@ -57,7 +60,7 @@ struct Shared {
 
 impl Channel {
     /// Connects in the background, again and again: a node works without hints too.
-    pub(super) fn open(config: Config, listens: bool, sent: Arc<AtomicU64>) -> Channel {
+    pub(super) fn open(address: Address, listens: bool, sent: Arc<AtomicU64>) -> Channel {
         let shared = Arc::new(Shared {
             mark: mark(),
             listens,
@@ -67,7 +70,7 @@ impl Channel {
             hear: Notify::new(),
             sent,
         });
-        let running = tokio::spawn(run(shared.clone(), config)).abort_handle();
+        let running = tokio::spawn(run(shared.clone(), address)).abort_handle();
         Channel { shared, running }
     }
 }
@@ -103,11 +106,11 @@ impl Shared {
     }
 }
 
-async fn run(shared: Arc<Shared>, config: Config) {
+async fn run(shared: Arc<Shared>, address: Address) {
     let mut wait = RETRY_MIN;
     loop {
         let began = tokio::time::Instant::now();
-        let why = serve(&shared, &config).await;
+        let why = serve(&shared, &address).await;
         // One that lasted was sound: its end is an event, not a state.
         wait = if began.elapsed() > RETRY_MAX { RETRY_MIN } else { (wait * 2).min(RETRY_MAX) };
         tracing::warn!(why, "hints to other nodes are interrupted; the re-scan finds what they miss");
@@ -116,8 +119,8 @@ async fn run(shared: Arc<Shared>, config: Config) {
 }
 
 /// Tells and hears over one connection until it ends; answers why.
-async fn serve(shared: &Arc<Shared>, config: &Config) -> String {
-    let (client, connection) = match config.connect(NoTls).await {
+async fn serve(shared: &Arc<Shared>, address: &Address) -> String {
+    let (client, connection) = match address.connect().await {
         Ok(connected) => connected,
         Err(err) => return said(&err),
     };
@@ -149,8 +152,6 @@ impl Drop for Driving {
         self.0.abort();
     }
 }
-
-type Wire = Connection<tokio_postgres::Socket, tokio_postgres::tls::NoTlsStream>;
 
 async fn drive(shared: Arc<Shared>, mut connection: Wire) -> String {
     poll_fn(|context| {

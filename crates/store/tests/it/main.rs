@@ -11,5 +11,6 @@ mod fixture;
 mod postgres;
 mod postgres_feed;
 mod postgres_partitions;
+mod postgres_tls;
 mod postgres_upgrade;
 mod sqlite;
