@@ -37,6 +37,17 @@ pub enum Durability {
     None,
 }
 
+/// What a server with TLS needs: PEM texts, and who is let in how.
+#[derive(Clone, Debug)]
+pub struct Secure {
+    pub certificate: String,
+    pub key: String,
+    /// Who signs the certificates of clients.
+    pub authority: String,
+    /// The lines of `pg_hba.conf`.
+    pub hba: String,
+}
+
 /// A server that may be asked for databases.
 pub struct Server {
     host: String,
@@ -52,6 +63,7 @@ pub(crate) struct Own {
     folder: PathBuf,
     user: Option<(u32, u32)>,
     durability: Durability,
+    is_secure: bool,
     pub(crate) pid: Pid,
     watch: Option<(ChildStdin, Child)>,
 }
@@ -99,6 +111,15 @@ pub fn programs() -> Option<PathBuf> {
 impl Server {
     /// A new server in a temporary folder, stopped when this value goes or the process ends.
     pub fn start(durability: Durability) -> Result<Server> {
+        Server::start_with(durability, None)
+    }
+
+    /// The same for a server with TLS, with nothing synced.
+    pub fn start_secure(secure: &Secure) -> Result<Server> {
+        Server::start_with(Durability::None, Some(secure))
+    }
+
+    fn start_with(durability: Durability, secure: Option<&Secure>) -> Result<Server> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
         let user = unprivileged(folder.path())?;
@@ -108,7 +129,12 @@ impl Server {
         quietly(initdb)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         // From here on the folder is the watcher's to remove.
-        let mut own = Own { folder: folder.keep(), user, durability, pid: Pid::INIT, watch: None };
+        if let Some(secure) = secure {
+            secure.write(&data, user)?;
+        }
+        let is_secure = secure.is_some();
+        let folder = folder.keep();
+        let mut own = Own { folder, user, durability, is_secure, pid: Pid::INIT, watch: None };
         own.launch(&programs, port)?;
         let (host, user) = ("127.0.0.1".to_owned(), "postgres".to_owned());
         let server = Server { host, port, user, programs, own: Some(own) };
@@ -192,6 +218,9 @@ impl Own {
         if self.durability == Durability::None {
             postgres.args(["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
         }
+        if self.is_secure {
+            postgres.args(["-c", "ssl=on", "-c", "ssl_ca_file=root.crt"]);
+        }
         let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pid = Pid::from_child(&server);
         let mut watch = Command::new("sh")
@@ -238,6 +267,24 @@ impl Drop for Own {
 impl Drop for Database {
     fn drop(&mut self) {
         let _ = self.drop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+impl Secure {
+    /// Puts the files where the server looks for them; the key is for its eyes only.
+    fn write(&self, data: &Path, user: Option<(u32, u32)>) -> Result<()> {
+        let Secure { certificate, key, authority, hba } = self;
+        let files =
+            [("server.crt", certificate), ("server.key", key), ("root.crt", authority), ("pg_hba.conf", hba)];
+        for (name, text) in files {
+            let file = data.join(name);
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+            if let Some((uid, gid)) = user {
+                chown(&file, Some(uid), Some(gid))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -32,7 +32,7 @@ impl AtRest {
     /// Connects to a database that [`super::migrate`] has prepared.
     pub async fn open(url: &str) -> Result<AtRest> {
         let mut options = Options::default();
-        let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+        let session = pool::connect(&pool::address(url, &mut options)?, options.pooled).await?;
         migrate::check(&session).await?;
         Ok(AtRest { session })
     }
@@ -130,7 +130,12 @@ impl Side for AtRest {
         if !marks.is_empty() {
             sql += &format!(", {order}");
         }
-        sql += &format!(" FROM {} WHERE tenant = $1", table.name);
+        sql += &format!(" FROM {} t WHERE tenant = $1", table.name);
+        if table.name == "wf_history" {
+            // Of instances that retention deleted it goes with its partition, and is nobody's until then.
+            sql +=
+                " AND EXISTS (SELECT 1 FROM wf_instances i WHERE i.tenant = t.tenant AND i.id = t.instance)";
+        }
         if !after.is_empty() {
             let places: Vec<String> = marks
                 .iter()
