@@ -67,7 +67,7 @@ async fn a_store_that_is_away_for_a_minute_stops_work_without_a_storm_and_it_res
     }
     while !node.handle.is_ready() {
         // It waited, it did not give up: the lease is renewed with the next try.
-        pass(millis(100)).await;
+        pass(secs(1)).await;
     }
     assert!(world.now().since(back).0 < 10_000_000, "soon after, without anybody's help");
     assert_eq!(seen.lock().len(), 20);

@@ -206,7 +206,7 @@ CREATE TABLE tenants (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     title       TEXT    NOT NULL,
     status      TEXT    NOT NULL CHECK (status IN ('active', 'suspended')),
-    created_at  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL, weight INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
     PRIMARY KEY (tenant)
 ) WITHOUT ROWID;
 
@@ -320,6 +320,8 @@ CREATE TABLE wf_schedule_q (
 
 CREATE INDEX wf_schedule_q_backlog ON wf_schedule_q (due_at) WHERE owner IS NULL;
 
+CREATE INDEX wf_schedule_q_backlog_of ON wf_schedule_q (tenant, due_at) WHERE owner IS NULL;
+
 CREATE TABLE wf_signal_q (
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
@@ -334,6 +336,8 @@ CREATE TABLE wf_signal_q (
 ) WITHOUT ROWID;
 
 CREATE INDEX wf_signal_q_backlog ON wf_signal_q (visible_at) WHERE owner IS NULL;
+
+CREATE INDEX wf_signal_q_backlog_of ON wf_signal_q (tenant, visible_at) WHERE owner IS NULL;
 
 CREATE TRIGGER wf_task_events_no_delete BEFORE DELETE ON wf_task_events
 WHEN EXISTS (SELECT 1 FROM wf_tasks WHERE tenant = OLD.tenant AND id = OLD.task)
