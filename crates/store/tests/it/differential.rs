@@ -50,8 +50,7 @@ fn write(dice: &mut Dice) -> Write {
     let (instance, token) = (id(dice.number(4)), dice.below(3));
     match dice.below(24) {
         0..=2 => create(dice.number(4)),
-        3..=6 => update(dice.number(4), dice.below(4) as i64 + 1),
-        7 => history(dice.number(4), dice.below(6) as i64 + 1),
+        3..=7 => update(dice.number(4), dice.below(4) as i64 + 1),
         8 => {
             let status = ["running", "waiting", "completed"][dice.below(3) as usize];
             let ended_at = (status == "completed").then(|| Some(dice.time()));
@@ -83,7 +82,13 @@ fn batch(dice: &mut Dice) -> Vec<Commit> {
     let commits = 1 + dice.below(6);
     (0..commits)
         .map(|_| {
-            let writes = (0..1 + dice.below(4)).map(|_| write(dice)).collect();
+            let mut writes: Vec<Write> = (0..1 + dice.below(4)).map(|_| write(dice)).collect();
+            // History is of an instance that is there.
+            if let Some(Write::UpdateState(state)) = writes.first() {
+                let (instance, version) = (state.instance, state.state_version);
+                let row = HistoryRow { instance, version, at: dice.time(), events: b"[]".to_vec() };
+                writes.push(Write::History(row));
+            }
             Commit { tenant: dice.tenant(), writes }
         })
         .collect()
