@@ -1,17 +1,24 @@
 //! Retention: deletes what ended long ago, a small page at a time, so that no commit waits long behind it.
 //!
-//! A sweep goes over every ended instance once, oldest first; the store keeps what is still needed. Sweeps of several
-//! nodes do the same twice and no harm.
+//! A sweep goes over every ended instance once, oldest first; the store keeps what is still needed. One node at a time
+//! sweeps: it holds a lock from one sweep to the next, and another gets it when that node is gone. Two sweeps at once would do
+//! the same twice and no harm.
 
 use crate::{engine::Engine, metrics::Metrics};
 use machine::{Time, time::Span};
 use std::sync::Arc;
-use store::views::{PURGE_MAX, Purge};
+use store::{
+    HostLock,
+    views::{PURGE_MAX, Purge},
+};
 
 /// Between two pages, so that commits of others get in.
 const PAUSE: Span = Span::from_millis(10);
 /// No idempotency key is forgotten sooner, whatever is configured.
 pub const KEYS_MIN: Span = Span::from_secs(86_400);
+
+/// A lock on sweeping lasts so long at least.
+const LEASE_MS_MIN: i64 = 60_000;
 
 /// How long what has ended is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +81,17 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
+/// True if this node is the one that sweeps.
+async fn holds(engine: &Engine) -> Result<bool, store::Error> {
+    // The next sweep comes before this is over.
+    let lease_ms = (engine.options.retention.every.0 / 500).max(LEASE_MS_MIN);
+    engine.store.hold(HostLock::Retention, engine.node, engine.now(), lease_ms).await
+}
+
 async fn sweep(engine: &Engine) -> Result<(), store::Error> {
     let mut purge = engine.options.retention.allows(engine.now());
     let (mut instances, mut keys) = (0, 0);
-    while !engine.is_stopping() {
+    while !engine.is_stopping() && holds(engine).await? {
         let purged = engine.store.purge(&purge).await?;
         Metrics::add_many(&engine.metrics.instances_purged, purged.instances);
         Metrics::add_many(&engine.metrics.keys_purged, purged.keys);
@@ -88,6 +102,9 @@ async fn sweep(engine: &Engine) -> Result<(), store::Error> {
         }
         // Keys may go on when instances do not: the last mark then finds no instance again.
         purge.after = purged.next.or(Some((Time(i64::MAX), uuid::Uuid::max())));
+        engine.clock.sleep_until(engine.now().after(PAUSE)).await;
+    }
+    while !engine.is_stopping() && holds(engine).await? && engine.store.retire(purge.ended_before).await? {
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
     if instances + keys > 0 {

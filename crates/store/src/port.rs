@@ -52,6 +52,22 @@ pub struct Renewed {
     pub now: Option<Time>,
 }
 
+/// Work that one node of a deployment at a time does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostLock {
+    /// Deleting what ended long ago.
+    Retention,
+}
+
+impl HostLock {
+    /// What the lock is called in the table of leases.
+    pub(crate) fn name(self) -> Uuid {
+        match self {
+            HostLock::Retention => Uuid::from_u128(1),
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[async_trait]
@@ -69,6 +85,9 @@ pub trait Store: Send + Sync + 'static {
     async fn take_over(&self, node: Uuid, now: Time) -> Result<u64>;
     /// Ends the node's lease and makes its rows backlog (graceful stop).
     async fn leave(&self, node: Uuid) -> Result<()>;
+    /// Takes or keeps a lock of the deployment until `now + lease_ms`; `false` if another node holds it. Free is what
+    /// nobody took, whose time is over, or whose holder has left or was taken over. Whoever is no member gets none.
+    async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool>;
     /// The secret of that name of the whole deployment; `fresh` becomes it if there is none yet.
     async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]>;
 
@@ -208,6 +227,9 @@ pub trait Store: Send + Sync + 'static {
     /// `keys_before`. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.
     async fn purge(&self, purge: &Purge) -> Result<Purged>;
+    /// One bounded step of what follows a purge: makes room for history to come, and frees the space of what was purged
+    /// and began before `ended_before`, where rows are not deleted one by one. Answers whether there is more to do.
+    async fn retire(&self, ended_before: Time) -> Result<bool>;
 
     /// Tenants whose clock is ahead of the real one, and by how much.
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>>;

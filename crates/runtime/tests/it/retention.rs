@@ -75,3 +75,32 @@ async fn the_result_of_a_child_stays_while_its_parent_goes_on() {
     assert!(world.store.instance(&world.tenant, parent).await.unwrap().is_none());
     assert!(world.store.children(&world.tenant, parent).await.unwrap().is_empty());
 }
+
+/// B10: of several nodes one sweeps; when it dies another goes on.
+#[tokio::test(start_paused = true)]
+async fn one_node_at_a_time_deletes() {
+    let world = World::new();
+    let options = |options: &mut Options| {
+        keep(options);
+        options.lease = Span::from_secs(3600);
+    };
+    let first = world.build().options(options).start().await;
+    let second = world.build().options(options).start().await;
+    first.deploy("quick", "do: [ { a: { set: { x: 1 } } } ]").await;
+    // Long enough for both to look many times.
+    for _ in 0..5 {
+        first.start("quick", json!({})).await;
+        days(1).await;
+    }
+    days(11).await;
+    let deleted = |node: &Up| node.metric("windlass_instances_purged_total");
+    let both = [deleted(&first), deleted(&second)];
+    assert_eq!(both.iter().sum::<f64>(), 5.0);
+    assert!(both.contains(&0.0), "one of them did all of it: {both:?}");
+    let (sweeping, other) = if deleted(&first) > 0.0 { (first, second) } else { (second, first) };
+    let id = other.start("quick", json!({})).await;
+    sweeping.crash().await;
+    days(11).await;
+    assert!(world.store.instance(&world.tenant, id).await.unwrap().is_none());
+    assert_eq!(deleted(&other), 1.0);
+}

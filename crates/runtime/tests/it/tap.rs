@@ -7,7 +7,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{Commit, Error, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, views::*};
+use store::{
+    Commit, Error, HostLock, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, views::*,
+};
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -328,6 +330,12 @@ impl Store for Tap {
     }
     async fn horizon(&self) -> Result<Horizon> {
         pass!(self.horizon())
+    }
+    async fn retire(&self, ended_before: Time) -> Result<bool> {
+        pass!(self.retire(ended_before))
+    }
+    async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        pass!(self.hold(lock, node, now, lease_ms))
     }
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         pass!(self.purge_events(now, limit))

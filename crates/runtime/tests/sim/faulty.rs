@@ -9,7 +9,8 @@ use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use store::{
-    Commit, Error, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, sqlite::Inline, views::*,
+    Commit, Error, HostLock, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, sqlite::Inline,
+    views::*,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -310,6 +311,14 @@ impl Store for Faulty {
     async fn horizon(&self) -> Result<Horizon> {
         self.read().await?;
         self.inner.horizon().await
+    }
+    async fn retire(&self, ended_before: Time) -> Result<bool> {
+        self.read().await?;
+        self.inner.retire(ended_before).await
+    }
+    async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        self.read().await?;
+        self.inner.hold(lock, node, now, lease_ms).await
     }
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         self.read().await?;

@@ -20,8 +20,10 @@ const STATUSES: [&str; 7] = ["pending", "running", "waiting", "paused", "complet
 
 pub(super) const BY_KEY: &str =
     " AND i.business_key = $2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
+/// History whose instance has gone may still be there, for its day's partition to go.
 pub(super) const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
-    WHERE tenant = $1 AND instance = $2 AND version > $3 ORDER BY version LIMIT $4";
+    WHERE tenant = $1 AND instance = $2 AND version > $3
+    AND EXISTS (SELECT 1 FROM wf_instances WHERE tenant = $1 AND id = $2) ORDER BY version LIMIT $4";
 /// Runs along the primary key, whatever the documents weigh.
 const NAMES: &str = "SELECT DISTINCT namespace, name FROM definitions
     WHERE tenant = $1 AND (namespace, name) > ($2, $3) AND ($4 IS NULL OR namespace = $4)

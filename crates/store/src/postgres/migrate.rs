@@ -28,6 +28,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "plans", sql: include_str!("../../migrations/postgres/V3__plans.sql"), oldest: 1 },
     Migration { name: "feed", sql: include_str!("../../migrations/postgres/V4__feed.sql"), oldest: 1 },
     Migration { name: "fair", sql: include_str!("../../migrations/postgres/V5__fair.sql"), oldest: 1 },
+    Migration {
+        name: "partitions",
+        sql: include_str!("../../migrations/postgres/V6__partitions.sql"),
+        oldest: 1,
+    },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.
@@ -43,16 +48,18 @@ const RECORDED: &str = "SELECT version, sha256, oldest FROM schema_migrations OR
 const NOTE: &str = "INSERT INTO schema_migrations (version, name, sha256, oldest) VALUES ($1, $2, $3, $4)";
 const MADE: &str = "SELECT to_regclass('schema_migrations') IS NOT NULL";
 
-/// What a dump of the schema shows, as text: no tool's version is in it.
+/// What a dump of the schema shows, as text: no tool's version is in it, and no partition of a day.
 const COLUMNS: &str = "SELECT table_name || '.' || column_name || ' ' || data_type
         || coalesce(' collate ' || collation_name, '') || CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
-    FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position";
-const INDEXES: &str =
-    "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname";
+    FROM information_schema.columns WHERE table_schema = current_schema() AND table_name !~ '_[dk][0-9]{8}$'
+    ORDER BY table_name, ordinal_position";
+const INDEXES: &str = "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() AND tablename !~ '_[dk][0-9]{8}$' ORDER BY indexname";
 const CHECKS: &str = "SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
-    WHERE connamespace = current_schema()::regnamespace AND contype = 'c' ORDER BY conrelid::regclass::text, conname";
+    WHERE connamespace = current_schema()::regnamespace AND contype = 'c' AND conrelid::regclass::text !~ '_[dk][0-9]{8}$'
+    ORDER BY conrelid::regclass::text, conname";
 const POLICIES: &str = "SELECT tablename || ' policy ' || policyname || CASE WHEN relforcerowsecurity THEN ' forced ' ELSE ' ' END || qual
-    FROM pg_policies JOIN pg_class ON relname = tablename WHERE schemaname = current_schema() ORDER BY tablename";
+    FROM pg_policies JOIN pg_class ON relname = tablename WHERE schemaname = current_schema() AND tablename !~ '_[dk][0-9]{8}$'
+    ORDER BY tablename";
 const STORAGE: &str = "SELECT relname || ' with ' || array_to_string(reloptions, ', ') FROM pg_class
     WHERE relnamespace = current_schema()::regnamespace AND reloptions IS NOT NULL ORDER BY relname";
 
@@ -79,10 +86,12 @@ pub async fn migrate(url: &str, application: Option<&str>) -> Result<Vec<&'stati
         let grants = format!(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
              REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM {role};
-             GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"
+             GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
+             GRANT EXECUTE ON FUNCTION wf_history_ahead(), wf_history_retire(bigint, bigint, bigint) TO {role}"
         );
         session.command(&grants).await.map_err(error)?;
     }
+    session.command("SELECT wf_history_ahead()").await.map_err(error)?;
     session.command("COMMIT").await.map_err(error)?;
     Ok(made)
 }

@@ -10,7 +10,7 @@ use super::{
     store::begin,
     value::{Value, bytes, id, int, text},
 };
-use crate::port::{Error, Renewed, Result};
+use crate::port::{Error, HostLock, Renewed, Result};
 use machine::Time;
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
@@ -53,6 +53,24 @@ const FENCE: &str = concat!(
     "UPDATE wf_host_locks SET fenced = true WHERE kind = 'node' AND NOT fenced AND name = $1 AND until_utc < ",
     now!("$2"),
     " RETURNING 1"
+);
+/// Leases of nodes that were fenced a day ago are forgotten: a node without a lease counts as fenced as well.
+const FORGET_FENCED: &str = concat!(
+    "DELETE FROM wf_host_locks WHERE kind = 'node' AND fenced AND until_utc < ",
+    now!("$1"),
+    " - 86400000000"
+);
+/// Only a member takes a lock, and only one that is free.
+const HOLD: &str = concat!(
+    "INSERT INTO wf_host_locks AS l (kind, name, holder, until_utc)
+    SELECT 'lock', $1, n.name, ",
+    now!("$3"),
+    " + $4 FROM wf_host_locks n WHERE n.kind = 'node' AND n.name = $2 AND NOT n.fenced
+    ON CONFLICT (kind, name) DO UPDATE SET holder = excluded.holder, until_utc = excluded.until_utc
+    WHERE l.holder = excluded.holder OR l.until_utc < ",
+    now!("$3"),
+    " OR NOT EXISTS (SELECT 1 FROM wf_host_locks n WHERE n.kind = 'node' AND n.name = l.holder AND NOT n.fenced)
+    RETURNING 1"
 );
 const LEAVE: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND name = $1 AND NOT fenced";
 const KEEP_KEY: &str = "INSERT INTO deployment_keys (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -119,7 +137,20 @@ pub(super) async fn take_over(session: &Session, node: Uuid, now: Value<'_>) -> 
             format!("; SET LOCAL lock_timeout = '10s'; SELECT pg_advisory_xact_lock({})", fence_key(other));
         rows += release(session, &lock, FENCE, other, &[id(other), now]).await?;
     }
+    session.query(FORGET_FENCED, &[now]).await.map_err(error)?;
     Ok(rows)
+}
+
+/// Takes or keeps a lock of the deployment.
+pub(super) async fn hold(
+    session: &Session,
+    lock: HostLock,
+    node: Uuid,
+    now: Value<'_>,
+    lease_us: i64,
+) -> Result<bool> {
+    let values = [id(lock.name()), id(node), now, int(lease_us)];
+    Ok(!session.transact(&begin(Scope::All, ""), HOLD, &values).await?.is_empty())
 }
 
 /// Ends the node's lease and makes its rows backlog.

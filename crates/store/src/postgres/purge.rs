@@ -2,7 +2,8 @@
 //!
 //! One call is one short transaction over a page of ended instances. What instances have much of goes first, a bounded
 //! number of rows; only when all of it has gone do the instances go, so that a call which stops in between is gone on
-//! from by the next one.
+//! from by the next one. History that lies in the partition of a day is left to the drop of the partition: `retire` does
+//! that, and nobody is shown history whose instance has gone.
 
 use super::{
     error::error,
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{port::Result, views::*};
 use machine::Time;
-use tokio_postgres::{Error as PgError, Row};
+use tokio_postgres::{Error as PgError, Row, error::SqlState};
 use uuid::Uuid;
 
 /// Rows that one call deletes before it stops.
@@ -41,21 +42,24 @@ const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM in
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
 
 /// What instances may have much of: at most $3 rows at a time.
-const BULK: [&str; 3] = [
+const BULK: [&str; 2] = [
     "WITH gone AS MATERIALIZED (SELECT m.tenant, m.dataset, m.first, m.round FROM unnest($1, $2) AS r(tenant, id)
         JOIN datasets d ON d.tenant = r.tenant AND d.owner = r.id
         JOIN dataset_items m ON m.tenant = d.tenant AND m.dataset = d.id LIMIT $3)
     DELETE FROM dataset_items x USING gone g WHERE x.tenant = g.tenant AND x.dataset = g.dataset
         AND x.first = g.first AND x.round = g.round RETURNING 1",
-    "WITH gone AS MATERIALIZED (SELECT h.tenant, h.instance, h.version FROM unnest($1, $2) AS r(tenant, id)
-        JOIN wf_history h ON h.tenant = r.tenant AND h.instance = r.id LIMIT $3)
-    DELETE FROM wf_history x USING gone g WHERE x.tenant = g.tenant AND x.instance = g.instance
-        AND x.version = g.version RETURNING 1",
     "WITH gone AS MATERIALIZED (SELECT i.tenant, i.scope, i.key FROM unnest($1, $2) AS r(tenant, id)
         CROSS JOIN LATERAL unnest(ARRAY['signal:', 'event:']) AS kind
         JOIN inbox i ON i.tenant = r.tenant AND i.scope = kind || replace(r.id::text, '-', '') LIMIT $3)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1",
 ];
+/// What goes with its partition.
+const DAYS: &str = "SELECT low, high FROM wf_history_days() WHERE NOT kept";
+const HISTORY: &str =
+    "WITH gone AS MATERIALIZED (SELECT h.tenant, h.instance, h.version FROM unnest($1, $2) AS r(tenant, id)
+        JOIN wf_history h ON h.tenant = r.tenant AND h.instance = r.id LIMIT $3)
+    DELETE FROM wf_history x USING gone g WHERE x.tenant = g.tenant AND x.instance = g.instance
+        AND x.version = g.version RETURNING 1";
 const TASKS: &str = "WITH gone AS MATERIALIZED (SELECT t.tenant, t.id FROM unnest($1, $2) AS r(tenant, id)
         JOIN wf_tasks t ON t.tenant = r.tenant AND t.instance = r.id LIMIT $3)
     DELETE FROM wf_tasks x USING gone g WHERE x.tenant = g.tenant AND x.id = g.id RETURNING x.tenant, x.id";
@@ -88,6 +92,37 @@ impl Postgres {
         session.command("COMMIT").await.map_err(error)?;
         session.done();
         Ok(purged)
+    }
+}
+
+/// History that instances of a day still need and that is moved out of the way of the drop: commits wait so long.
+const MOVED_MAX: i64 = 20_000;
+const AHEAD: &str = "SELECT wf_history_ahead()";
+const RETIRE: &str = "SELECT wf_history_retire($1, $2, $3)";
+
+impl Postgres {
+    /// Takes one step towards the end of days that are over; at last makes the partitions of the days to come.
+    pub(super) async fn retire_history(&self, ended_before: Time) -> Result<bool> {
+        let values = [time(ended_before), int(MOVED_MAX), int(ROWS_MAX as i64)];
+        let session = self.writers.take().await?;
+        session.command(&begin(Scope::All, "")).await.map_err(error)?;
+        let more = match session.query(RETIRE, &values).await {
+            Ok(rows) => {
+                session.command("COMMIT").await.map_err(error)?;
+                rows.first().map(|row| get::<i64>(row, 0)).transpose().map_err(error)?.is_some_and(|n| n > 0)
+            }
+            // Somebody writes or reads for longer than it may wait: the next sweep tries again.
+            Err(err) if err.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                session.command("ROLLBACK").await.map_err(error)?;
+                false
+            }
+            Err(err) => return Err(error(err)),
+        };
+        session.done();
+        if !more {
+            self.rows(Scope::All, AHEAD, &[]).await?;
+        }
+        Ok(more)
     }
 }
 
@@ -125,6 +160,13 @@ async fn forget(session: &Session, named: &Named) -> std::result::Result<bool, P
             return Ok(false);
         }
     }
+    let history = named.outside_of_days(session).await?;
+    if !history.ids.is_empty() {
+        left -= history.ask(session, HISTORY, Some(left)).await?.len();
+        if left == 0 {
+            return Ok(false);
+        }
+    }
     let mut tasks = Named::default();
     for row in named.ask(session, TASKS, Some(left)).await? {
         tasks.push(&row, 0, 1)?;
@@ -146,6 +188,22 @@ impl Named {
         self.tenants.push(get(row, tenant_at)?);
         self.ids.push(get(row, id_at)?);
         Ok(())
+    }
+
+    /// Those whose history must be deleted row by row.
+    async fn outside_of_days(&self, session: &Session) -> std::result::Result<Named, PgError> {
+        let mut days: Vec<(Uuid, Uuid)> = Vec::new();
+        for row in session.query(DAYS, &[]).await? {
+            days.push((get(&row, 0)?, get(&row, 1)?));
+        }
+        let mut outside = Named::default();
+        for (tenant, id) in self.tenants.iter().zip(&self.ids) {
+            if !days.iter().any(|(low, high)| low <= id && id < high) {
+                outside.tenants.push(tenant.clone());
+                outside.ids.push(*id);
+            }
+        }
+        Ok(outside)
     }
 
     /// One statement over the rows named, with the most rows it may meet.

@@ -257,6 +257,13 @@ impl Store for Postgres {
         Ok(())
     }
 
+    async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        let session = self.writers.take().await?;
+        let held = node::hold(&session, lock, node, self.now(now), micros(lease_ms)).await?;
+        session.done();
+        Ok(held)
+    }
+
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
         let ask = claim::Ask { node, now, limit, full: &[] };
         let mut rows = self.claim(&claim::SIGNALS, &self.crowded.signals, ask, claim::signal).await?;
@@ -565,6 +572,10 @@ impl Store for Postgres {
 
     async fn purge(&self, purge: &Purge) -> Result<Purged> {
         self.purge_page(purge).await
+    }
+
+    async fn retire(&self, ended_before: Time) -> Result<bool> {
+        self.retire_history(ended_before).await
     }
 
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {

@@ -31,6 +31,10 @@ impl<H: Host> Store for H {
         self.apply(Batch { node, commits: batch }).await
     }
 
+    async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        self.write(move |core| core.hold(lock, node, now, lease_ms)).await
+    }
+
     async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
         let name = name.to_owned();
         self.write(move |core| core.deployment_key(&name, fresh)).await
@@ -307,6 +311,11 @@ impl<H: Host> Store for H {
 
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64> {
         self.write(move |core| core.purge_events(now, limit)).await
+    }
+
+    /// Purging deletes every row itself.
+    async fn retire(&self, _: Time) -> Result<bool> {
+        Ok(false)
     }
 
     async fn purge(&self, purge: &Purge) -> Result<Purged> {

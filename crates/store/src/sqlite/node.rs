@@ -1,7 +1,7 @@
 //! Leases of nodes, and what happens to the rows of a node that is gone.
 
 use super::{core::Core, error::error};
-use crate::port::{Error, Renewed, Result};
+use crate::port::{Error, HostLock, Renewed, Result};
 use machine::{Time, time::Span};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -19,6 +19,17 @@ const ENDED: &str = "SELECT 1 FROM wf_host_locks
 const LEAVE: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND name = ?1 AND fenced = 0";
 const FORGET: &str = "DELETE FROM wf_host_locks WHERE kind = 'node'";
 const FENCED: &str = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
+
+/// Leases of nodes that were fenced so long ago are forgotten: a node without a lease counts as fenced as well.
+const FENCED_KEPT: Span = Span::from_secs(86_400);
+const FORGET_FENCED: &str = "DELETE FROM wf_host_locks WHERE kind = 'node' AND fenced = 1 AND until_utc < ?1";
+
+/// Only a member takes a lock, and only one that is free.
+const HOLD: &str = "INSERT INTO wf_host_locks (kind, name, holder, until_utc)
+    SELECT 'lock', ?1, name, ?3 FROM wf_host_locks WHERE kind = 'node' AND name = ?2 AND fenced = 0
+    ON CONFLICT DO UPDATE SET holder = excluded.holder, until_utc = excluded.until_utc
+    WHERE wf_host_locks.holder = excluded.holder OR wf_host_locks.until_utc < ?4 OR NOT EXISTS
+        (SELECT 1 FROM wf_host_locks n WHERE n.kind = 'node' AND n.name = wf_host_locks.holder AND n.fenced = 0)";
 
 const KEEP_KEY: &str = "INSERT INTO deployment_keys (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const KEY: &str = "SELECT value FROM deployment_keys WHERE name = ?1";
@@ -63,6 +74,8 @@ impl Core {
             for expired in expired(connection, node, now).map_err(error)? {
                 rows += release(connection, expired).map_err(error)?;
             }
+            let long_ago = Time(now.0.saturating_sub(FENCED_KEPT.0));
+            connection.execute(FORGET_FENCED, [long_ago.0]).map_err(error)?;
             Ok(rows)
         })
     }
@@ -72,6 +85,17 @@ impl Core {
         self.transaction(|connection| {
             connection.prepare_cached(LEAVE).and_then(|mut s| s.execute([node.as_bytes()])).map_err(error)?;
             release(connection, node).map_err(error).map(drop)
+        })
+    }
+
+    /// Takes or keeps a lock of the deployment.
+    pub fn hold(&mut self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
+        let until = until(now, lease_ms);
+        self.transaction(|connection| {
+            let name = lock.name();
+            let values = (name.as_bytes(), node.as_bytes(), until.0, now.0);
+            let held = connection.prepare_cached(HOLD).and_then(|mut statement| statement.execute(values));
+            held.map(|rows| rows == 1).map_err(error)
         })
     }
 

@@ -12,6 +12,7 @@ mod doctor;
 mod fixture;
 mod postgres;
 mod postgres_feed;
+mod postgres_partitions;
 mod postgres_upgrade;
 mod sqlite;
 mod transfer;

@@ -9,7 +9,7 @@ use store::{postgres::*, rows::*, *};
 async fn migrated() -> Option<scratch::Database> {
     let database = scratch::database()?;
     let made = migrate(&database.owner_url, Some(database.application)).await.unwrap();
-    assert_eq!(made, ["core", "retention", "plans", "feed", "fair"]);
+    assert_eq!(made, ["core", "retention", "plans", "feed", "fair", "partitions"]);
     Some(database)
 }
 
@@ -54,7 +54,7 @@ async fn migrating_is_done_once_and_by_one_at_a_time() {
     for one in many.collect::<Vec<_>>() {
         made += one.await.unwrap();
     }
-    assert_eq!(made, 5);
+    assert_eq!(made, 6);
     // Tables that nobody was let in to are nobody's.
     assert!(Postgres::open(&database.url).await.is_err());
     migrate(&database.owner_url, Some(database.application)).await.unwrap();

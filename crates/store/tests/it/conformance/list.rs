@@ -87,6 +87,7 @@ pub(crate) async fn changes_leave_the_rest(opened: &Opened) {
 }
 
 pub(crate) async fn history_runs_upwards(opened: &Opened) {
+    opened.put(vec![create(1)]).await;
     // Written out of order, and beside another instance.
     for version in [3, 1, 2, 10, 9] {
         opened.put(vec![history(1, version), history(2, version)]).await;

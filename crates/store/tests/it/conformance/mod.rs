@@ -146,6 +146,7 @@ macro_rules! every_case {
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
                     renewing_holds_off_take_over a_deployment_key_is_made_once
+                    one_node_at_a_time_holds_a_lock leases_fenced_long_ago_are_forgotten
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
                 purge {

@@ -105,3 +105,47 @@ pub(crate) async fn renewing_holds_off_take_over(opened: &Opened) {
     opened.put(vec![create(1)]).await;
     assert_eq!(opened.store.take_over(node(2), Time(LATE.0 + 1_000)).await, Ok(3));
 }
+
+pub(crate) async fn one_node_at_a_time_holds_a_lock(opened: &Opened) {
+    let store = &opened.store;
+    let hold = async |number: u128, now: i64, lease_ms: i64| {
+        store.hold(HostLock::Retention, node(number), Time(now), lease_ms).await.unwrap()
+    };
+    for number in 2..=4 {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    assert!(hold(1, 0, 5).await);
+    assert!(!hold(2, 1_000, 5).await, "node 1 holds it");
+    assert!(hold(1, 4_000, 5).await, "and keeps it");
+    assert!(!hold(2, 8_000, 5).await);
+    // Its time is over.
+    assert!(hold(2, 9_001, 5).await);
+    assert!(!hold(1, 9_002, 5).await);
+    // Whoever leaves gives it back at once.
+    store.leave(node(2)).await.unwrap();
+    assert!(hold(3, 9_003, 1_000_000).await);
+    assert!(!hold(1, 9_004, 5).await);
+    // So does whoever is taken over, however long the lock would have lasted.
+    let late = LEASE_MS * 1_000 + 1;
+    store.renew(node(1), Time(late), LEASE_MS).await.unwrap();
+    assert!(!hold(1, late, 5).await);
+    store.take_over(node(1), Time(late)).await.unwrap();
+    assert!(hold(1, late, 5).await);
+    // Neither a stranger nor one that was taken over gets it.
+    assert!(!hold(3, late + 10_000, 5).await);
+    assert!(!hold(9, late + 10_000, 5).await);
+}
+
+pub(crate) async fn leases_fenced_long_ago_are_forgotten(opened: &Opened) {
+    let (store, day) = (&opened.store, 86_400_000_000);
+    store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    store.renew(node(1), Time(0), 10 * 86_400_000).await.unwrap();
+    for now in [LEASE_MS * 1_000 + 1, 3 * day, 6 * day] {
+        store.take_over(node(1), Time(now)).await.unwrap();
+        // With a mark or without a lease: it is fenced.
+        assert_eq!(store.renew(node(2), Time(now), LEASE_MS).await, Err(Error::Fenced));
+        assert_eq!(store.commit(node(2), vec![commit(vec![create(1)])]).await, Err(Error::Fenced));
+        assert_eq!(store.take_over(node(2), Time(now)).await, Err(Error::Fenced));
+        assert!(!store.hold(HostLock::Retention, node(2), Time(now), 5).await.unwrap());
+    }
+}
