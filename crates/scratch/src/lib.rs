@@ -11,7 +11,7 @@ mod server;
 
 pub use broker::{Broker, Kind, Tls};
 pub use pooler::{Pooler, program as pooler_program};
-pub use server::{Database, Server, programs};
+pub use server::{Database, Secure, Server, programs};
 use std::sync::OnceLock;
 
 /// Where a server that is already there is found: `postgres://user@host:port`, whose user may make databases.

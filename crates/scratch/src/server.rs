@@ -37,6 +37,17 @@ pub enum Durability {
     None,
 }
 
+/// What a server with TLS needs: PEM texts, and who is let in how.
+#[derive(Clone, Debug)]
+pub struct Secure {
+    pub certificate: String,
+    pub key: String,
+    /// Who signs the certificates of clients.
+    pub authority: String,
+    /// The lines of `pg_hba.conf`.
+    pub hba: String,
+}
+
 /// A server that may be asked for databases.
 pub struct Server {
     host: String,
@@ -99,6 +110,15 @@ pub fn programs() -> Option<PathBuf> {
 impl Server {
     /// A new server in a temporary folder, stopped when this value goes or the process ends.
     pub fn start(durability: Durability) -> Result<Server> {
+        Server::start_with(durability, None)
+    }
+
+    /// The same for a server with TLS, with nothing synced.
+    pub fn start_secure(secure: &Secure) -> Result<Server> {
+        Server::start_with(Durability::None, Some(secure))
+    }
+
+    fn start_with(durability: Durability, secure: Option<&Secure>) -> Result<Server> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
         let user = unprivileged(folder.path())?;
@@ -107,6 +127,9 @@ impl Server {
         initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"]).arg(&data);
         quietly(initdb)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        if let Some(secure) = secure {
+            secure.write(&data, user)?;
+        }
         // From here on the folder is the watcher's to remove.
         let mut own = Own { folder: folder.keep(), user, durability, pid: Pid::INIT, watch: None };
         own.launch(&programs, port)?;
@@ -238,6 +261,31 @@ impl Drop for Own {
 impl Drop for Database {
     fn drop(&mut self) {
         let _ = self.drop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+impl Secure {
+    /// Puts the files where the server looks for them; the key is for its eyes only.
+    fn write(&self, data: &Path, user: Option<(u32, u32)>) -> Result<()> {
+        let Secure { certificate, key, authority, hba } = self;
+        let settings = std::fs::read_to_string(data.join("postgresql.conf"))?;
+        let settings = format!("{settings}\nssl = on\nssl_ca_file = 'root.crt'\n");
+        let files = [
+            ("server.crt", certificate),
+            ("server.key", key),
+            ("root.crt", authority),
+            ("pg_hba.conf", hba),
+            ("postgresql.conf", &settings),
+        ];
+        for (name, text) in files {
+            let file = data.join(name);
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+            if let Some((uid, gid)) = user {
+                chown(&file, Some(uid), Some(gid))?;
+            }
+        }
+        Ok(())
     }
 }
 

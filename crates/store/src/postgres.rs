@@ -29,6 +29,7 @@ mod solo;
 mod statement;
 mod store;
 mod tell;
+mod tls;
 mod transfer;
 mod value;
 

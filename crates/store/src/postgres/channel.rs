@@ -2,7 +2,10 @@
 //!
 //! NOTIFY inside a commit would make all commits of the database wait for each other, so hints go out after it.
 
-use super::error::said;
+use super::{
+    error::said,
+    pool::{self, Address},
+};
 use crate::hint::{Line, Listener, Speaker};
 use async_trait::async_trait;
 use std::{
@@ -13,16 +16,14 @@ use std::{
     },
     task::{Poll, ready},
 };
-use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::NoTlsStream, types::Type,
-};
+use tokio_postgres::{AsyncMessage, Client, types::Type};
 
 const LISTEN: &str = "LISTEN windlass_hints";
 const NOTIFY: &str = "SELECT pg_notify('windlass_hints', $1)";
 
 /// The way to the database. Each database has words of its own.
 pub(super) struct Channel {
-    pub(super) config: Config,
+    pub(super) address: Address,
     pub(super) listens: bool,
     /// Statements sent.
     pub(super) sent: Arc<AtomicU64>,
@@ -34,7 +35,7 @@ struct Teller {
 }
 
 /// The connection itself, which goes on only while it is listened to.
-struct Wire(Connection<Socket, NoTlsStream>);
+struct Wire(pool::Wire);
 
 #[async_trait]
 impl Line for Channel {
@@ -43,7 +44,7 @@ impl Line for Channel {
     }
 
     async fn connect(&self) -> Result<(Box<dyn Speaker>, Box<dyn Listener>), String> {
-        let (client, connection) = self.config.connect(NoTls).await.map_err(|err| said(&err))?;
+        let (client, connection) = self.address.connect().await.map_err(|err| said(&err))?;
         let mut wire = Wire(connection);
         if self.listens {
             self.sent.fetch_add(1, Ordering::Relaxed);

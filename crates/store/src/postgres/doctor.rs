@@ -3,7 +3,7 @@
 use super::{
     error::{error, said},
     migrate, pool,
-    pool::Options,
+    pool::{Address, Options},
     session::{Scope, Session},
     store::begin,
     value::{Value, int},
@@ -14,7 +14,7 @@ use crate::{
 };
 use machine::id;
 use std::time::Duration;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// A transaction that is open for longer keeps dead rows and the feed's horizon from moving on.
@@ -90,16 +90,16 @@ pub async fn doctor(
     clock_us: i64,
 ) -> Vec<Finding> {
     let mut options = Options::default();
-    let config = match pool::config(url, &mut options) {
-        Ok(config) => config,
+    let address = match pool::address(url, &mut options) {
+        Ok(address) => address,
         Err(err) => return vec![unreachable_because(&err.to_string())],
     };
-    let session = match pool::connect(&config, options.pooled).await {
+    let session = match pool::connect(&address, options.pooled).await {
         Ok(session) => session,
         Err(err) => return vec![unreachable_because(&err.to_string())],
     };
     let mut findings = vec![];
-    let look = Look { session: &session, config: &config, options: &options, listen_url };
+    let look = Look { session: &session, address: &address, options: &options, listen_url };
     let answered = [
         look.server(elapsed).await,
         look.role().await,
@@ -146,7 +146,7 @@ type Found = Result<Vec<Finding>>;
 
 struct Look<'a> {
     session: &'a Session,
-    config: &'a Config,
+    address: &'a Address,
     options: &'a Options,
     listen_url: Option<&'a str>,
 }
@@ -318,7 +318,7 @@ impl Look<'_> {
     /// A server process that began before the connection was asked for belongs to a pooler.
     async fn pooler(&self) -> Found {
         let before: i64 = get(&self.row(NOW_US, &[]).await?, 0)?;
-        let other = pool::connect(self.config, self.options.pooled).await?;
+        let other = pool::connect(self.address, self.options.pooled).await?;
         let began = other.query(BEGAN, &[]).await.map_err(error)?;
         let began: i64 = began.first().map_or(Ok(i64::MAX), |row| get(row, 0))?;
         Ok(vec![match (began < before, self.options.pooled) {

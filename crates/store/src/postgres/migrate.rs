@@ -67,8 +67,8 @@ const STORAGE: &str = "SELECT relname || ' with ' || array_to_string(reloptions,
 /// them. Answers the names of the migrations that were missing.
 pub async fn migrate(url: &str, application: Option<&str>) -> Result<Vec<&'static str>> {
     let mut options = Options::default();
-    let config = pool::config(url, &mut options)?;
-    let session = pool::connect(&config, options.pooled).await?;
+    let address = pool::address(url, &mut options)?;
+    let session = pool::connect(&address, options.pooled).await?;
     // The transaction holds the lock: a pooler may stand in between.
     session.command(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await.map_err(error)?;
     session.command(RECORD).await.map_err(error)?;
@@ -136,8 +136,8 @@ async fn recorded(session: &Session) -> Result<usize> {
 /// The schema as text, for comparing.
 pub async fn schema(url: &str) -> Result<String> {
     let mut options = Options::default();
-    let config = pool::config(url, &mut options)?;
-    let session = pool::connect(&config, options.pooled).await?;
+    let address = pool::address(url, &mut options)?;
+    let session = pool::connect(&address, options.pooled).await?;
     let mut text = String::new();
     for sql in [COLUMNS, INDEXES, CHECKS, POLICIES, STORAGE] {
         for row in session.query(sql, &[]).await.map_err(error)? {

@@ -1,6 +1,10 @@
 //! Connections: made when needed, kept while they are sound, closed when their user left in the middle of something.
 
-use super::{error::said, session::Session};
+use super::{
+    error::said,
+    session::Session,
+    tls::{self, Secure, Tls, Wanted},
+};
 use crate::port::{Error, Result};
 use parking_lot::Mutex;
 use std::{
@@ -10,7 +14,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Config, NoTls, config::SslMode};
+use tokio_postgres::{Client, Config, Connection, Error as PgError, Socket};
 
 /// How long a server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -52,24 +56,44 @@ impl Default for Options {
     }
 }
 
-/// Reads a `postgres://` URL. `pooled=true` in its query says that a transaction pooler stands in between.
-pub(super) fn config(url: &str, options: &mut Options) -> Result<Config> {
-    let mut plain = url.to_owned();
-    for mark in ["?pooled=true", "&pooled=true"] {
-        if let Some(at) = plain.find(mark) {
-            options.pooled = true;
-            plain.replace_range(at..at + mark.len(), if mark.starts_with('?') { "?" } else { "" });
+/// Where the database is and how to connect to it.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    config: Config,
+    tls: Tls,
+}
+
+impl Address {
+    /// One connection, with what drives it.
+    pub(super) async fn connect(&self) -> std::result::Result<(Client, Wire), PgError> {
+        self.tls.connect(&self.config).await
+    }
+}
+
+/// What drives a connection.
+pub(super) type Wire = Connection<Socket, Secure<Socket>>;
+
+/// Reads a `postgres://` URL. `pooled=true` in its query says that a transaction pooler stands in between; for TLS see
+/// [`super::tls`].
+pub(super) fn address(url: &str, options: &mut Options) -> Result<Address> {
+    let unreadable =
+        |detail: String| Error::Corrupt(format!("the address of the database cannot be read: {detail}"));
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let (mut kept, mut wanted) = (Vec::new(), Wanted::default());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("pooled", "true")) => options.pooled = true,
+            Some((name, value)) if tls::PARAMETERS.contains(&name) => {
+                let value =
+                    percent_decoded(value).ok_or_else(|| unreadable(format!("{name} is not UTF-8")))?;
+                wanted.set(name, value);
+            }
+            _ => kept.push(pair),
         }
     }
-    let plain = plain.replace("?&", "?");
-    let mut config = Config::from_str(plain.trim_end_matches('?')).map_err(|err| {
-        Error::Corrupt(format!("the address of the database cannot be read: {}", said(&err)))
-    })?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::Corrupt(
-            "sslmode=require: this program does not speak TLS to the database yet".into(),
-        ));
-    }
+    let plain = if kept.is_empty() { place.to_owned() } else { format!("{place}?{}", kept.join("&")) };
+    let mut config = Config::from_str(&plain).map_err(|err| unreadable(said(&err)))?;
+    let tls = Tls::new(&wanted, &mut config)?;
     config
         .application_name("windlass")
         .connect_timeout(CONNECT_MAX)
@@ -77,16 +101,37 @@ pub(super) fn config(url: &str, options: &mut Options) -> Result<Config> {
         .keepalives_idle(KEEPALIVE_IDLE)
         .keepalives_interval(KEEPALIVE_INTERVAL)
         .keepalives_retries(KEEPALIVES_MAX);
-    Ok(config)
+    Ok(Address { config, tls })
+}
+
+/// `%2F` is `/`.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits =
+            after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// A connection of its own, outside of any pool.
-pub(super) async fn connect(config: &Config, pooled: bool) -> Result<Session> {
-    connect_counted(config, pooled, Arc::default()).await
+pub(super) async fn connect(address: &Address, pooled: bool) -> Result<Session> {
+    connect_counted(address, pooled, Arc::default()).await
 }
 
-async fn connect_counted(config: &Config, pooled: bool, sent: Arc<AtomicU64>) -> Result<Session> {
-    let (client, connection) = config.connect(NoTls).await.map_err(|err| Error::Unavailable(said(&err)))?;
+async fn connect_counted(address: &Address, pooled: bool, sent: Arc<AtomicU64>) -> Result<Session> {
+    let (client, connection) = address.connect().await.map_err(|err| Error::Unavailable(said(&err)))?;
     tokio::spawn(async move {
         if let Err(err) = connection.await {
             tracing::warn!(error = said(&err), "a connection to the database ended");
@@ -96,7 +141,7 @@ async fn connect_counted(config: &Config, pooled: bool, sent: Arc<AtomicU64>) ->
 }
 
 pub(super) struct Pool {
-    config: Config,
+    address: Address,
     pooled: bool,
     idle: Mutex<Vec<Session>>,
     room: Arc<Semaphore>,
@@ -104,9 +149,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(config: Config, pooled: bool, connections_max: usize, sent: Arc<AtomicU64>) -> Pool {
+    pub(super) fn new(address: Address, pooled: bool, connections_max: usize, sent: Arc<AtomicU64>) -> Pool {
         let room = Arc::new(Semaphore::new(connections_max.max(1)));
-        Pool { config, pooled, idle: Mutex::default(), room, sent }
+        Pool { address, pooled, idle: Mutex::default(), room, sent }
     }
 
     /// Waits until one of the pool's connections is free.
@@ -135,7 +180,7 @@ impl Pool {
                 None => break,
             }
         }
-        let session = connect_counted(&self.config, self.pooled, self.sent.clone()).await?;
+        let session = connect_counted(&self.address, self.pooled, self.sent.clone()).await?;
         Ok(Lent { pool: self, session: Some(session), sound: false, permit })
     }
 }
@@ -178,8 +223,8 @@ mod tests {
 
     fn pooled(url: &str) -> bool {
         let mut options = Options::default();
-        let config = config(url, &mut options).unwrap();
-        assert_eq!(config.get_dbname(), Some("w"));
+        let address = address(url, &mut options).unwrap();
+        assert_eq!(address.config.get_dbname(), Some("w"));
         options.pooled
     }
 
@@ -189,7 +234,20 @@ mod tests {
         assert!(pooled("postgres://me@db/w?pooled=true"));
         assert!(pooled("postgres://me@db/w?connect_timeout=3&pooled=true"));
         assert!(pooled("postgres://me@db/w?pooled=true&connect_timeout=3"));
-        assert!(config("postgres://me@db/w?sslmode=require", &mut Options::default()).is_err());
-        assert!(config("postgres://me@db/w?nonsense=1", &mut Options::default()).is_err());
+        assert!(pooled("postgres://me@db/w?sslmode=require&pooled=true"));
+        assert!(address("postgres://me@db/w?nonsense=1", &mut Options::default()).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_done_about_tls_is_refused() {
+        let refused =
+            |query: &str| match address(&format!("postgres://me@db/w?{query}"), &mut Options::default()) {
+                Ok(_) => panic!("{query} was taken"),
+                Err(err) => err.to_string(),
+            };
+        assert!(refused("sslmode=perhaps").contains("verify-full"));
+        assert!(refused("sslmode=verify-ca").contains("sslrootcert"));
+        assert!(refused("sslmode=verify-full&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem"));
+        assert!(refused("sslmode=require&sslcert=a.pem").contains("together"));
     }
 }

@@ -21,7 +21,7 @@ pub struct Counters {
 
 pub async fn counters(url: &str) -> Result<Counters> {
     let mut options = Options::default();
-    let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+    let session = pool::connect(&pool::address(url, &mut options)?, options.pooled).await?;
     let rows = session.query(COUNTERS, &[]).await.map_err(error)?;
     let Some(row) = rows.first() else { return Ok(Counters::default()) };
     let read = || -> std::result::Result<Counters, tokio_postgres::Error> {
@@ -37,7 +37,7 @@ pub async fn insert_rate(
     elapsed: &(dyn Fn() -> Duration + Sync),
 ) -> Result<f64> {
     let mut options = Options::default();
-    let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+    let session = pool::connect(&pool::address(url, &mut options)?, options.pooled).await?;
     // Several may measure at once, and a temporary table would not be logged.
     let table = format!("bench_probe_{}", std::process::id());
     let create = format!(

@@ -4,7 +4,7 @@ use super::{
     apply,
     channel::Channel,
     claim, event as events_table, list, migrate, node,
-    pool::{self, Options, Pool},
+    pool::{self, Address, Options, Pool},
     read, schedule,
     session::Scope,
     value::{Value, get, id, int, maybe_text, text, time},
@@ -23,7 +23,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio_postgres::{Config, Error as PgError, Row};
+use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
 
 /// A read takes this long at most.
@@ -44,7 +44,7 @@ pub struct Postgres {
     batches: Batches,
     crowded: claim::Crowded,
     /// How the channel of hints connects, and whether it can listen there.
-    listen: (Config, bool),
+    listen: (Address, bool),
 }
 
 /// What was written in batches since the store was opened.
@@ -81,15 +81,15 @@ impl Postgres {
     }
 
     pub async fn open_with(url: &str, mut options: Options) -> Result<Postgres> {
-        let config = pool::config(url, &mut options)?;
+        let address = pool::address(url, &mut options)?;
         let sent = Arc::<AtomicU64>::default();
         let batches = Batches::default();
         let pool = |connections_max, sent: &Arc<AtomicU64>| {
-            Pool::new(config.clone(), options.pooled, connections_max, sent.clone())
+            Pool::new(address.clone(), options.pooled, connections_max, sent.clone())
         };
         let listen = match &options.listen_url {
-            Some(url) => (pool::config(url, &mut Options::default())?, true),
-            None => (config.clone(), !options.pooled),
+            Some(url) => (pool::address(url, &mut Options::default())?, true),
+            None => (address.clone(), !options.pooled),
         };
         let store = Postgres {
             writers: pool(options.writers_max, &batches.statements),
@@ -109,8 +109,8 @@ impl Postgres {
 
     /// How nodes on this database wake each other.
     pub fn hints(&self) -> Relay {
-        let (config, listens) = self.listen.clone();
-        Relay::open(Channel { config, listens, sent: self.sent.clone() })
+        let (address, listens) = self.listen.clone();
+        Relay::open(Channel { address, listens, sent: self.sent.clone() })
     }
 
     /// What time it is where the database is.

@@ -32,7 +32,7 @@ impl AtRest {
     /// Connects to a database that [`super::migrate`] has prepared.
     pub async fn open(url: &str) -> Result<AtRest> {
         let mut options = Options::default();
-        let session = pool::connect(&pool::config(url, &mut options)?, options.pooled).await?;
+        let session = pool::connect(&pool::address(url, &mut options)?, options.pooled).await?;
         migrate::check(&session).await?;
         Ok(AtRest { session })
     }

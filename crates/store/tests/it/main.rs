@@ -13,6 +13,7 @@ mod fixture;
 mod postgres;
 mod postgres_feed;
 mod postgres_partitions;
+mod postgres_tls;
 mod postgres_upgrade;
 mod sqlite;
 mod transfer;
