@@ -12,7 +12,7 @@ struct World {
     server: scratch::Server,
 }
 
-/// Who may connect how: nobody without TLS, the application with a certificate of its own or without.
+/// Who may connect how: nobody without TLS, the application only with a certificate of its own.
 const HBA: &str = "local all all trust
 hostssl all windlass_app 127.0.0.1/32 trust clientcert=verify-full
 hostssl all all 127.0.0.1/32 trust
@@ -34,9 +34,9 @@ fn signed(by: &CertifiedIssuer<'static, KeyPair>, name: &str, hosts: &[&str]) ->
     (params.signed_by(&key, by).unwrap().pem(), key.serialize_pem())
 }
 
-/// A server of its own; `None` without PostgreSQL on this machine.
+/// A server of its own; `None`, said loudly, without PostgreSQL on this machine.
 fn world() -> Option<World> {
-    scratch::programs()?;
+    scratch::database()?;
     let (root, stranger) = (authority("root"), authority("stranger"));
     let (certificate, key) = signed(&root, "server", &["localhost"]);
     let (client, client_key) = signed(&root, "windlass_app", &[]);
