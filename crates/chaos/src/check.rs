@@ -98,11 +98,21 @@ struct Index<'a> {
     roots: BTreeMap<&'a str, Vec<&'a Final>>,
     /// Instances that instances started, by key.
     children: BTreeMap<&'a str, Vec<&'a Final>>,
+    /// Instances that somebody tried to cancel, and whether that was acknowledged.
+    cancelled: BTreeMap<&'a str, bool>,
     /// Ids that starts were answered with, by key.
     acknowledged: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
 impl<'a> Index<'a> {
+    /// What was started, with whether it had to be carried out to its end.
+    fn started(&self) -> impl Iterator<Item = (&'a Expected, bool)> {
+        self.roots.iter().filter_map(|(key, found)| {
+            let was_cancelled = found.iter().any(|one| one.status == "cancelled");
+            self.expected.get(key).map(|expected| (*expected, !was_cancelled))
+        })
+    }
+
     fn new(record: &'a Record) -> Index<'a> {
         let mut roots: BTreeMap<&str, Vec<&Final>> = BTreeMap::new();
         let mut children: BTreeMap<&str, Vec<&Final>> = BTreeMap::new();
@@ -114,8 +124,13 @@ impl<'a> Index<'a> {
         for op in record.ops.iter().filter(|op| op.op == Act::Start && op.res == Res::Ok) {
             acknowledged.entry(&op.key).or_default().insert(op.id.as_deref().unwrap_or("no id"));
         }
+        let mut cancelled: BTreeMap<&str, bool> = BTreeMap::new();
+        for op in record.ops.iter().filter(|op| op.op == Act::Cancel) {
+            *cancelled.entry(op.id.as_deref().unwrap_or_default()).or_default() |= op.res == Res::Ok;
+        }
         Index {
             record,
+            cancelled,
             expected: record.expected.iter().map(|one| (one.key.as_str(), one)).collect(),
             by_id: record.finals.iter().map(|one| (one.id.as_str(), one)).collect(),
             roots,

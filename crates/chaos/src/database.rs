@@ -28,6 +28,11 @@ pub(crate) fn end_hints(database: &scratch::Database) -> Result<String> {
     database.ask(DEAF)
 }
 
+/// Nodes may have so many connections in all; -1 for any number.
+pub(crate) fn limit_connections(database: &scratch::Database, most: i32) -> Result<()> {
+    database.ask(&format!("ALTER ROLE {} CONNECTION LIMIT {most}", database.application)).map(drop)
+}
+
 /// Holds a snapshot for `length`: nothing newer than it can be cleaned away.
 pub(crate) async fn hold_snapshot(psql: &PathBuf, url: &str, length: Duration) -> Result<()> {
     let mut child: Child = Command::new(psql)

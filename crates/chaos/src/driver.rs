@@ -73,7 +73,9 @@ impl Driver {
         for round in 0..3 {
             let number = self.count.fetch_add(1, Ordering::Relaxed);
             let rng = StdRng::seed_from_u64(self.seed + round);
+            // Every request of these has to be answered, and none of them is special.
             let mut life = Life { fixed: Some(node), is_tail: true, ..Life::of(self, number, rng, program) };
+            life.expected.cancels = false;
             life.patience_until_us = now_us() + TAIL_SECONDS_MAX * 1_000_000;
             if !life.lived().await? {
                 self.stuck.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +108,8 @@ impl<'a> Life<'a> {
     fn of(driver: &'a Driver, number: u64, mut rng: StdRng, program: &Program) -> Life<'a> {
         let tenant = &driver.tenants[rng.random_range(0..driver.tenants.len())];
         let input = rng.random_range(0..10);
-        let expected = program.expect(&tenant.name, &format!("k{number}"), input);
+        let mut expected = program.expect(&tenant.name, &format!("k{number}"), input);
+        expected.cancels = rng.random_ratio(1, 10);
         let patience_until_us = driver.patience_until_us;
         Life { driver, number, rng, tenant, input, expected, patience_until_us, fixed: None, is_tail: false }
     }
@@ -138,6 +141,9 @@ impl<'a> Life<'a> {
             }
             if self.rng.random_ratio(1, 3) {
                 self.history(&id).await?;
+            }
+            if self.expected.cancels && self.rng.random_ratio(1, 4) {
+                self.cancel(&id).await?;
             }
             if self.gives_up() {
                 return Ok(false);
@@ -235,6 +241,14 @@ impl<'a> Life<'a> {
             }
             self.rest(50..400).await;
         }
+    }
+
+    /// Once, whatever comes of it.
+    async fn cancel(&mut self, id: &str) -> Result<()> {
+        let op = self.op(Act::Cancel, Some(id));
+        let ask = Ask::post(format!("/api/v1/instances/{id}/cancel"), json!({}));
+        self.driver.client.note(op, &self.tenant.secret, ask, |_, _| ()).await?;
+        Ok(())
     }
 
     async fn status(&mut self, id: &str) -> Result<Option<String>> {

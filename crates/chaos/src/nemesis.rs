@@ -28,10 +28,12 @@ pub(crate) struct Cluster {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     KillNode,
+    EndNode,
     PauseNode,
     KillDatabase,
     FlapDatabase,
     PauseDatabase,
+    FewConnections,
     Reset,
     Stall,
     Slow,
@@ -43,12 +45,14 @@ enum Kind {
     LoseHints,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 16] = [
     Kind::KillNode,
+    Kind::EndNode,
     Kind::PauseNode,
     Kind::KillDatabase,
     Kind::FlapDatabase,
     Kind::PauseDatabase,
+    Kind::FewConnections,
     Kind::Reset,
     Kind::Stall,
     Kind::Slow,
@@ -64,10 +68,12 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Kind::KillNode => "kill node",
+            Kind::EndNode => "end node",
             Kind::PauseNode => "pause node beyond its lease",
             Kind::KillDatabase => "kill database",
             Kind::FlapDatabase => "flap database",
             Kind::PauseDatabase => "pause database",
+            Kind::FewConnections => "too few connections",
             Kind::Reset => "reset connections",
             Kind::Stall => "silent partition",
             Kind::Slow => "slow database",
@@ -82,8 +88,9 @@ impl Kind {
 
     /// A fault of the whole database; the others are about one node.
     fn is_of_all(self) -> bool {
-        use Kind::{FlapDatabase, HoldSnapshot, KillDatabase, LoseHints, PauseDatabase};
-        matches!(self, KillDatabase | FlapDatabase | PauseDatabase | HoldSnapshot | LoseHints)
+        use Kind::{FewConnections, FlapDatabase, HoldSnapshot, KillDatabase, LoseHints, PauseDatabase};
+        let is_harmed = matches!(self, KillDatabase | FlapDatabase | PauseDatabase | FewConnections);
+        is_harmed || matches!(self, HoldSnapshot | LoseHints)
     }
 }
 
@@ -141,7 +148,7 @@ async fn inflict(cluster: &Cluster, journal: &Journal, kind: Kind, mut rng: StdR
 async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Result<String> {
     let (node, proxy) = (&cluster.nodes[at], &cluster.proxies[at]);
     match kind {
-        Kind::KillNode | Kind::PauseNode => Ok(harm_process(node, kind, rng).await),
+        Kind::KillNode | Kind::EndNode | Kind::PauseNode => Ok(harm_process(node, kind, rng).await),
         Kind::SlowStart => Ok(start_slowly(node, proxy, rng).await),
         Kind::Reset | Kind::Stall | Kind::Slow | Kind::Cut | Kind::LoseReply | Kind::LoseCommit => {
             Ok(harm_connections(proxy, kind, rng).await)
@@ -157,6 +164,11 @@ async fn harm_process(node: &Node, kind: Kind, rng: &mut StdRng) -> String {
         // Until it is back, about.
         sleep_ms(down_ms + 1000).await;
         return format!("down for {down_ms} ms");
+    }
+    if kind == Kind::EndNode {
+        node.end();
+        sleep_ms(rng.random_range(2000..4000)).await;
+        return "as kill does: it may finish what it does".to_owned();
     }
     let length_ms = 1000 * LEASE_SECONDS * 2 + rng.random_range(500..2000);
     node.stop();
@@ -211,6 +223,16 @@ async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Resul
             sleep_ms(length_ms).await;
             server.go_on()?;
             Ok(format!("for {length_ms} ms"))
+        }
+        Kind::FewConnections => {
+            let length_ms = rng.random_range(2000..6000);
+            let most = rng.random_range(1..12);
+            database::limit_connections(&cluster.database, most)?;
+            // Those that there are stay; only new ones are refused.
+            cluster.proxies.iter().for_each(Proxy::reset);
+            sleep_ms(length_ms).await;
+            database::limit_connections(&cluster.database, -1)?;
+            Ok(format!("{most} in all for {length_ms} ms"))
         }
         Kind::HoldSnapshot => {
             let length = Duration::from_millis(rng.random_range(3000..8000));

@@ -95,6 +95,12 @@ impl Node {
         self.signal(Signal::KILL)
     }
 
+    /// As `kill`.
+    pub(crate) fn end(&self) -> bool {
+        self.shared.kills.fetch_add(1, Ordering::Relaxed);
+        self.signal(Signal::TERM)
+    }
+
     /// As `kill -STOP`.
     pub(crate) fn stop(&self) -> bool {
         self.signal(Signal::STOP)

@@ -43,6 +43,7 @@ pub(crate) enum Act {
     #[default]
     Start,
     Signal,
+    Cancel,
     Read,
     History,
 }
@@ -110,6 +111,9 @@ pub(crate) struct Expected {
     /// How often it emits an event and waits for it.
     #[serde(default)]
     pub(crate) meets: u32,
+    /// Its client cancels it on the way: it may end anywhere.
+    #[serde(default)]
+    pub(crate) cancels: bool,
     /// Ids of the events that it emits, in lists whose order must be kept. Branches have lists of their own.
     #[serde(default)]
     pub(crate) told: Vec<Vec<String>>,

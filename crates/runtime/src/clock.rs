@@ -19,6 +19,10 @@ pub trait Clock: Send + Sync + 'static {
     fn steady_micros(&self) -> u64;
     /// The store said so, some time after this clock's `steady_micros` were `asked_at`. For a clock that goes by it.
     fn heard(&self, _now: Time, _asked_at: u64) {}
+    /// How much later than `now()` it may be. What must not be early by anybody's clock is written that much later.
+    fn doubt(&self) -> Span {
+        Span::ZERO
+    }
 }
 
 /// Where the runtime gets chance from: ids and jitter.
@@ -74,15 +78,60 @@ impl Clock for SystemClock {
 
 /// The clock of the machine that holds the store, for nodes that share one: those of their own may be wrong by hours, and
 /// then one of them would fire timers early. It goes on by itself and is put right whenever the lease is renewed.
+///
+/// An answer takes a while, so the store's time is known between two bounds only. The clock shows the earliest: what is
+/// due by it is due by the store's. What is written for later adds the [`Clock::doubt`], for a node that knows better.
 pub struct SharedClock {
-    /// The store's time, less the steady time of this process.
+    /// The store's time, less the steady time of this process: the least it can be.
     ahead: AtomicI64,
+    doubt: AtomicI64,
+    bounds: parking_lot::Mutex<Bounds>,
+}
+
+/// Where the store's time can lie, less the steady time of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    least: i64,
+    most: i64,
+    /// How far apart they were before the last answer.
+    before: i64,
+    heard_at: u64,
+}
+
+impl Bounds {
+    /// Two machines' steady clocks differ by less than one microsecond in so many.
+    const DRIFT_ONE_IN: u64 = 5_000;
+
+    /// An answer of which nothing else is known.
+    fn new(now: Time, asked_at: u64, heard_at: u64) -> Bounds {
+        // The answer was made after it was asked for and before now.
+        let (least, most) = (now.0 - heard_at as i64, now.0 - asked_at as i64);
+        Bounds { least, most, before: most - least, heard_at }
+    }
+
+    fn heard(self, now: Time, asked_at: u64, heard_at: u64) -> Bounds {
+        let fresh = Bounds::new(now, asked_at, heard_at);
+        let drift = (heard_at.saturating_sub(self.heard_at) / Bounds::DRIFT_ONE_IN) as i64;
+        let (least, most) = (fresh.least.max(self.least - drift), fresh.most.min(self.most + drift));
+        // What does not fit was put forward or back where the store is.
+        match least <= most {
+            true => Bounds { least, most, before: self.most - self.least, heard_at },
+            false => fresh,
+        }
+    }
+
+    /// A decision may have been made by the time of before the last answer and be written after it.
+    fn doubt(self) -> i64 {
+        self.before.max(self.most - self.least)
+    }
 }
 
 impl SharedClock {
-    /// It was `now` a moment ago.
-    pub fn new(now: Time) -> SharedClock {
-        SharedClock { ahead: AtomicI64::new(now.0 - SystemClock.steady_micros() as i64) }
+    /// The store said that it was `now`, some time after [`SystemClock`]'s steady time was `asked_at`.
+    pub fn new(now: Time, asked_at: u64) -> SharedClock {
+        let bounds = Bounds::new(now, asked_at, SystemClock.steady_micros());
+        let (ahead, doubt) = (AtomicI64::new(bounds.least), AtomicI64::new(bounds.doubt()));
+        SharedClock { ahead, doubt, bounds: parking_lot::Mutex::new(bounds) }
     }
 }
 
@@ -105,10 +154,14 @@ impl Clock for SharedClock {
     }
 
     fn heard(&self, now: Time, asked_at: u64) {
-        // The answer was made after it was asked for and before now: what fits between is as good as it gets.
-        let (most, least) = (now.0 - asked_at as i64, now.0 - SystemClock.steady_micros() as i64);
-        let before = self.ahead.load(Ordering::Relaxed);
-        self.ahead.store(before.clamp(least, most.max(least)), Ordering::Relaxed);
+        let mut bounds = self.bounds.lock();
+        *bounds = bounds.heard(now, asked_at, SystemClock.steady_micros());
+        self.doubt.store(bounds.doubt(), Ordering::Relaxed);
+        self.ahead.store(bounds.least, Ordering::Relaxed);
+    }
+
+    fn doubt(&self) -> Span {
+        Span(self.doubt.load(Ordering::Relaxed))
     }
 }
 
@@ -141,15 +194,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shared_clock_goes_by_what_it_hears_and_no_further() {
+    fn a_late_answer_leaves_doubt_and_a_quick_one_takes_it() {
+        const SECOND: i64 = 1_000_000;
+        // Asked at 0, answered after 300 ms: when in between the store said so is not known.
+        let late = Bounds::new(Time(100 * SECOND), 0, 300_000);
+        assert_eq!((late.least, late.doubt()), (100 * SECOND - 300_000, 300_000));
+        // A quick answer a second later knows it to the millisecond; a decision of before it may still be written.
+        let quick = late.heard(Time(101 * SECOND), 1_100_000, 1_101_000);
+        assert_eq!((quick.least, quick.most), (101 * SECOND - 1_101_000, 101 * SECOND - 1_100_000));
+        assert_eq!(quick.doubt(), 300_000);
+        // Another late one knows nothing new but that the clocks may have drifted apart meanwhile.
+        let again = quick.heard(Time(102 * SECOND), 2_000_000, 2_500_000);
+        let drift = (2_500_000 - 1_101_000) / 5_000;
+        assert_eq!((again.least, again.doubt()), (quick.least - drift, 1_000 + 2 * drift));
+        // Whenever the answer was made, the store's time lay between the bounds.
+        for bounds in [late, quick, again] {
+            assert!(bounds.least <= bounds.most, "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn a_store_whose_clock_was_moved_is_followed() {
         const HOUR: i64 = 3_600_000_000;
-        let (clock, start) = (SharedClock::new(Time(10 * HOUR)), SystemClock.steady_micros());
+        let clock = SharedClock::new(Time(10 * HOUR), SystemClock.steady_micros());
         assert!((10 * HOUR..11 * HOUR).contains(&clock.now().0), "whatever this machine's clock says");
-        // An answer that took long says little: what it knew fits.
-        let before = clock.ahead.load(Ordering::Relaxed);
-        clock.heard(Time(10 * HOUR), start);
-        assert_eq!(clock.ahead.load(Ordering::Relaxed), before.min(10 * HOUR - start as i64));
-        // The store's clock was put forward, or back.
         for hours in [20, 5] {
             clock.heard(Time(hours * HOUR), clock.steady_micros());
             assert!((hours * HOUR..(hours + 1) * HOUR).contains(&clock.now().0));

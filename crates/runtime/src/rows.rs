@@ -97,7 +97,8 @@ impl Change<'_> {
             Effect::Call(call) => writes.push(self.call(call, born)),
             Effect::Timer { token, due_at, signal_type } => {
                 let envelope = self.envelope(*signal_type, *token, version, Some(*due_at));
-                let due_at = self.real(*due_at);
+                // Another node may know better what time it is, and must not find the timer due early.
+                let due_at = self.real(*due_at).after(self.engine.clock.doubt());
                 born.timer = Some(born.timer.map_or(due_at, |due| due.min(due_at)));
                 writes.push(self.timer(*token, due_at, &envelope));
             }

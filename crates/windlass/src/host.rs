@@ -109,7 +109,7 @@ impl Place {
                     Failure::failed(format!("cannot use {self}")).detail(error.to_string())
                 };
                 let store = Postgres::open_with(url, options).await.map_err(unusable)?;
-                let clock = Arc::new(SharedClock::new(store.time().await.map_err(unusable)?));
+                let clock = Arc::new(clock_of(&store).await.map_err(unusable)?);
                 let hints: Arc<dyn Hints> = match way {
                     Way::Nothing => Arc::new(NoHints),
                     Way::Database => Arc::new(store.hints()),
@@ -152,6 +152,15 @@ impl std::fmt::Display for Place {
             }
         }
     }
+}
+
+/// The database's clock. The first question has to connect and to be prepared; the second is answered at once.
+async fn clock_of(store: &Postgres) -> Result<SharedClock, store::Error> {
+    let asked_at = SystemClock.steady_micros();
+    let clock = SharedClock::new(store.time().await?, asked_at);
+    let asked_at = clock.steady_micros();
+    clock.heard(store.time().await?, asked_at);
+    Ok(clock)
 }
 
 /// What nodes of this process are made of. A node that another took over is gone for good; the process goes on with a new

@@ -58,13 +58,13 @@ pub(super) fn outputs(index: &Index<'_>) -> Verdict {
             continue;
         };
         for one in found {
-            verdict.look(comes_to(one, expected), || {
+            verdict.look(comes_to(index, one, expected), || {
                 format!(
                     "{key} {}: {} with {:?} {:?}, expected {} with {}",
                     one.id, one.status, one.n, one.error, expected.status, expected.n
                 )
             });
-            children(index, &mut verdict, expected);
+            children(index, &mut verdict, expected, one.status != "cancelled");
         }
     }
     let named: BTreeSet<&str> =
@@ -75,16 +75,27 @@ pub(super) fn outputs(index: &Index<'_>) -> Verdict {
     verdict
 }
 
-fn comes_to(one: &Final, expected: &Expected) -> bool {
+fn comes_to(index: &Index<'_>, one: &Final, expected: &Expected) -> bool {
+    match index.cancelled.get(one.id.as_str()) {
+        // Acknowledged: that is its end. Otherwise it may have come too late, or not at all.
+        Some(true) => return one.status == "cancelled",
+        Some(false) if one.status == "cancelled" => return true,
+        _ => {}
+    }
     let output = (expected.status == "completed").then_some(expected.n);
     one.status == expected.status && one.n == output && one.tenant == expected.tenant
 }
 
-fn children(index: &Index<'_>, verdict: &mut Verdict, expected: &Expected) {
+/// `is_whole` if the parent was not cancelled: then none of its children was, and all of them are there.
+fn children(index: &Index<'_>, verdict: &mut Verdict, expected: &Expected, is_whole: bool) {
     for (key, n) in &expected.children {
         let found = index.children.get(key.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let fine = |one: &&Final| one.status == "completed" && one.n == Some(*n);
-        verdict.look(!found.is_empty() && found.iter().all(fine), || match found.first() {
+        let fine = |one: &&Final| {
+            let completed = one.status == "completed" && one.n == Some(*n);
+            completed || (!is_whole && one.status == "cancelled")
+        };
+        let is_there = !found.is_empty() || !is_whole;
+        verdict.look(is_there && found.iter().all(fine), || match found.first() {
             Some(one) => format!("child {key}: {} with {:?}, expected {n}", one.status, one.n),
             None => format!("child {key} was never started"),
         });

@@ -31,14 +31,17 @@ pub(super) fn effects(index: &Index<'_>) -> Verdict {
         keys.entry(id).or_default().insert(key);
         bodies.entry(key).or_default().insert((id, hash));
     }
-    let started = index.roots.keys().filter_map(|key| index.expected.get(key));
-    let wanted: BTreeSet<&str> = started.flat_map(|one| one.effects.iter().map(String::as_str)).collect();
-    for id in &wanted {
+    let mut wanted: BTreeMap<&str, bool> = BTreeMap::new();
+    for (expected, is_whole) in index.started() {
+        wanted.extend(expected.effects.iter().map(|id| (id.as_str(), is_whole)));
+    }
+    for (id, is_whole) in &wanted {
         let found = keys.get(id).map_or(0, BTreeSet::len);
-        verdict.look(found == 1, || format!("{id} came with {found} keys"));
+        let fine = found == 1 || (found == 0 && !is_whole);
+        verdict.look(fine, || format!("{id} came with {found} keys"));
     }
     for id in keys.keys() {
-        verdict.look(wanted.contains(id), || format!("{id} was no step of any instance"));
+        verdict.look(wanted.contains_key(id), || format!("{id} was no step of any instance"));
     }
     for (key, bodies) in &bodies {
         let fine = bodies.len() == 1 && !key.is_empty();

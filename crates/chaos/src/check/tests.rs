@@ -162,6 +162,31 @@ fn a_wrong_output_is_seen() {
     });
 }
 
+/// The first root was cancelled before it had done much.
+fn cancel(record: &mut Record, res: Res) {
+    record.ops.push(Op { res, ..op(40, Act::Cancel, "k1", "i1") });
+    let one = &mut record.finals[0];
+    (one.status, one.n) = ("cancelled".into(), None);
+    record.finals.remove(2);
+    record.counts.instances = [("north/cancelled".into(), 1), ("north/completed".into(), 1)].into();
+    record.sink.truncate(1);
+    record.feed.clear();
+}
+
+#[test]
+fn a_cancelled_instance_ends_anywhere_but_only_if_it_was_cancelled() {
+    caught(&[], |record| cancel(record, Res::Ok));
+    caught(&[], |record| cancel(record, Res::Info));
+    // Acknowledged and then not done.
+    caught(&["C3"], |record| record.ops.push(op(40, Act::Cancel, "k1", "i1")));
+    caught(&[], |record| record.ops.push(Op { res: Res::Info, ..op(40, Act::Cancel, "k1", "i1") }));
+    // Nobody asked for it.
+    caught(&["C3"], |record| {
+        cancel(record, Res::Ok);
+        record.ops.pop();
+    });
+}
+
 #[test]
 fn a_doubled_a_missing_and_a_changed_effect_are_seen() {
     caught(&["C4"], |record| {

@@ -1,9 +1,11 @@
 //! B25, B26, A12–A14, C01, P8: timers fire once, never early, and need nobody's notification.
 
 use crate::support::*;
+use async_trait::async_trait;
 use machine::{Time, command::SignalEnvelope, id, time::Span};
-use runtime::api::Order;
+use runtime::{api::Order, clock::Clock};
 use serde_json::json;
+use std::sync::Arc;
 use store::{Write, rows::TimerRow};
 use uuid::Uuid;
 
@@ -40,6 +42,43 @@ async fn timers_fire_at_or_after_their_time_and_soon_after() {
         assert!(lasted >= milliseconds * 1000, "{milliseconds} ms lasted {lasted} µs");
         assert!(lasted <= milliseconds * 1000 + 50_000, "{milliseconds} ms lasted {lasted} µs");
     }
+}
+
+/// A clock that heard the time late and knows by how much at most.
+struct Behind {
+    right: Arc<dyn Clock>,
+    by: Span,
+}
+
+#[async_trait]
+impl Clock for Behind {
+    fn now(&self) -> Time {
+        Time(self.right.now().0 - self.by.0)
+    }
+    async fn sleep_until(&self, time: Time) {
+        self.right.sleep_until(time.after(self.by)).await;
+    }
+    fn steady_micros(&self) -> u64 {
+        self.right.steady_micros()
+    }
+    fn doubt(&self) -> Span {
+        self.by
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_of_a_node_whose_clock_is_behind_is_not_early_on_another() {
+    let world = World::new();
+    let by = Span::from_secs(3);
+    let late = World::over(world.store.clone(), Arc::new(Behind { right: world.clock.clone(), by }));
+    let (behind, right) = (late.node().await, world.node().await);
+    behind.deploy("d", REST).await;
+    let began = world.now();
+    let id = behind.start("d", json!({})).await;
+    behind.crash().await;
+    right.output(id).await;
+    let lasted = world.now().since(began);
+    assert!(lasted >= Span::from_secs(45), "{lasted:?}");
 }
 
 #[tokio::test(start_paused = true)]

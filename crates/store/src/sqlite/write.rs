@@ -29,12 +29,7 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::UpdateState(row) => update_state(to, tenant, row),
         Write::UpdateTask { task, expected_version } => update_task(to, tenant, task, *expected_version),
         Write::CreateDefinition(row) => create_definition(to, tenant, row),
-        Write::CreateTenant(row) => guard(
-            to,
-            S::CreateTenant,
-            params![row.id.as_str(), row.title, row.status, row.created_at.0, row.weight],
-            Conflict::Exists,
-        ),
+        Write::CreateTenant(row) => create_tenant(to, row),
         Write::ChangeTenant { title, weight } => {
             guard(to, S::ChangeTenant, params![tenant, title, weight], Conflict::Gone)
         }
@@ -395,6 +390,11 @@ fn dead_letter(to: &mut Prepared<'_>, tenant: &str, row: &DeadLetterRow) -> Resu
         row.envelope,
     ];
     plain(to, S::DeadLetter, values)
+}
+
+fn create_tenant(to: &mut Prepared<'_>, row: &TenantRow) -> Result<Option<Conflict>> {
+    let values = params![row.id.as_str(), row.title, row.status, row.created_at.0, row.weight];
+    guard(to, S::CreateTenant, values, Conflict::Exists)
 }
 
 fn create_definition(to: &mut Prepared<'_>, tenant: &str, row: &DefinitionRow) -> Result<Option<Conflict>> {

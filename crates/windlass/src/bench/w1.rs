@@ -72,8 +72,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
 async fn in_process(bench: &Bench, args: &Args) -> Result<Vec<f64>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut loops = tokio::task::JoinSet::new();
-    for handle in bench.handles.iter().cycle().take(args.concurrency).cloned() {
-        let tenant = bench.tenant.clone();
+    for handle in bench.handles.iter().cycle().take(args.concurrency) {
+        let (handle, tenant) = (handle.clone(), bench.tenant.clone());
         let (start, stop) = (bench.start_of("three"), stop.clone());
         loops.spawn(async move {
             let clock = runtime::clock::SystemClock;
