@@ -99,7 +99,9 @@ impl World {
                 let Ok(node) = Node::start(self.idler(seed ^ life ^ days << 40, &crash)).await else {
                     return;
                 };
-                let length = Duration::from_secs(80 + self.chaos.below(30));
+                // The node before may have died with the lock of retention: its lease ends, and the next sweep has it.
+                let waits = if last { 200 } else { 0 };
+                let length = Duration::from_secs(80 + self.chaos.below(30) + waits);
                 tokio::select! {
                     biased;
                     () = node.fenced() => {}
