@@ -63,8 +63,8 @@ pub(crate) fn phase() -> Result<u8> {
 /// The binary `chaos`, told where the engine's is.
 fn built() -> Result<Command> {
     servers::ensure_installed()?;
-    // The whole workspace, so that dependencies have the features they have in the tests and are built once.
-    let code = shell::run(shell::cargo(&["build", "--workspace", "--bins"]))?;
+    // With the tests, so that dependencies have the features they have there and are built once.
+    let code = shell::run(shell::cargo(&["build", "--workspace", "--bins", "--tests"]))?;
     ensure!(code == 0, "the engine does not build");
     let folder = shell::target()?.join("debug");
     let mut command = Command::new(folder.join("chaos"));

@@ -103,6 +103,8 @@ async fn cluster(setup: &Setup, nodes: usize) -> Result<(Arc<Cluster>, Vec<u16>)
         let proxy = Proxy::start(address).await?;
         let store = database.url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
         ensure!(store != database.url, "no port in {store}");
+        // The proxy reads along.
+        let store = format!("{store}?sslmode=disable");
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         started.push(Node::start(at, setup, port, &store)?);
         if at == 0 {

@@ -18,6 +18,8 @@ use tokio_postgres::{Client, Config, Connection, Error as PgError, Socket};
 
 /// How long a server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long it may take until the connection can be used.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long sent data may stay unacknowledged before the connection counts as lost.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 /// A connection on which nothing comes is asked after a while: a dead one is known within eleven seconds.
@@ -131,7 +133,11 @@ pub(super) async fn connect(address: &Address, pooled: bool) -> Result<Session> 
 }
 
 async fn connect_counted(address: &Address, pooled: bool, sent: Arc<AtomicU64>) -> Result<Session> {
-    let (client, connection) = address.connect().await.map_err(|err| Error::Unavailable(said(&err)))?;
+    // The driver's own limit ends with the TCP connection; whoever accepts it may still never answer.
+    let connected = tokio::time::timeout(ANSWER_MAX, address.connect()).await;
+    let connected =
+        connected.map_err(|_| Error::Unavailable("the server accepts and does not answer".into()))?;
+    let (client, connection) = connected.map_err(|err| Error::Unavailable(said(&err)))?;
     tokio::spawn(async move {
         if let Err(err) = connection.await {
             tracing::warn!(error = said(&err), "a connection to the database ended");
