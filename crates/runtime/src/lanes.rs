@@ -191,15 +191,14 @@ impl Lanes {
         if self.in_flight >= max {
             return None;
         }
-        let total: u64 = self.ring.iter().map(|tenant| u64::from(self.weight(tenant))).sum();
         for _ in 0..self.ring.len() {
             let tenant = self.ring.pop_front()?;
             let weight = self.weight(&tenant);
             // While others wait nobody takes more than half, or more than its weight is worth: slow calls leave room.
-            let share = (max as u64 * u64::from(weight)).div_ceil(total.max(1)) as usize;
-            let tenant_max = share.max(max.div_ceil(2));
+            let in_flight = self.tenants.get(&tenant)?.in_flight;
+            let has_room = in_flight < max.div_ceil(2) || in_flight < self.share(weight, max);
             let lane = self.tenants.get_mut(&tenant)?;
-            let item = match lane.in_flight < tenant_max {
+            let item = match has_room {
                 true => lane.next(&self.busy, queue, dropped),
                 false => None,
             };
@@ -218,6 +217,13 @@ impl Lanes {
             }
         }
         None
+    }
+
+    /// What a weight is worth beside those who wait. Looks at each of them, so it is asked only of who has much already.
+    fn share(&self, weight: u32, max: usize) -> usize {
+        let others: u64 = self.ring.iter().map(|tenant| u64::from(self.weight(tenant))).sum();
+        let weight = u64::from(weight);
+        (max as u64 * weight).div_ceil(others + weight) as usize
     }
 
     fn weight(&self, tenant: &TenantId) -> u32 {

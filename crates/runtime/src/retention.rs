@@ -89,9 +89,12 @@ async fn holds(engine: &Engine) -> Result<bool, store::Error> {
 }
 
 async fn sweep(engine: &Engine) -> Result<(), store::Error> {
+    if !holds(engine).await? {
+        return Ok(());
+    }
     let mut purge = engine.options.retention.allows(engine.now());
     let (mut instances, mut keys) = (0, 0);
-    while !engine.is_stopping() && holds(engine).await? {
+    while !engine.is_stopping() {
         let purged = engine.store.purge(&purge).await?;
         Metrics::add_many(&engine.metrics.instances_purged, purged.instances);
         Metrics::add_many(&engine.metrics.keys_purged, purged.keys);
@@ -104,7 +107,7 @@ async fn sweep(engine: &Engine) -> Result<(), store::Error> {
         purge.after = purged.next.or(Some((Time(i64::MAX), uuid::Uuid::max())));
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
-    while !engine.is_stopping() && holds(engine).await? && engine.store.retire(purge.ended_before).await? {
+    while !engine.is_stopping() && engine.store.retire(purge.ended_before).await? {
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
     if instances + keys > 0 {

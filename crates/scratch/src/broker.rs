@@ -1,6 +1,6 @@
 //! Starts Redis and NATS for whoever carries hints over them: each borrower has a server of its own and may kill it.
 
-use crate::server::{LOOK, LOOKS_MAX, WATCH};
+use crate::server::{LOOK, LOOKS_MAX, watch};
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -129,15 +129,7 @@ impl Broker {
             .process_group(0);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut server = command.spawn()?;
-        let mut watch = Command::new("sh")
-            .args(["-c", WATCH, "sh", &server.id().to_string()])
-            .arg(&self.folder)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pipe = watch.stdin.take().context("the pipe was asked for")?;
+        let (pipe, watch) = watch(&server, &self.folder)?;
         let started = answers(self.kind, self.port, &mut server, &self.folder);
         self.running = Some(Running { server, watch, _pipe: pipe });
         started

@@ -1,6 +1,6 @@
 //! Starts PgBouncer in transaction mode before a server that is there: what many deployments have in between.
 
-use crate::server::{LOOK, LOOKS_MAX, WATCH, unprivileged};
+use crate::server::{LOOK, LOOKS_MAX, unprivileged, watch};
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -60,19 +60,11 @@ impl Pooler {
         }
         command.arg("-q").arg(folder.path().join("settings.ini")).process_group(0);
         let mut pooler = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut watch = Command::new("sh")
-            .args(["-c", WATCH, "sh", &pooler.id().to_string()])
-            .arg(folder.path())
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pipe = watch.stdin.take().context("the pipe was asked for")?;
+        let watch = watch(&pooler, folder.path())?;
         let folder = folder.keep();
         let started = answers(port, &mut pooler, &folder);
         std::thread::spawn(move || pooler.wait());
-        started.map(|()| Pooler { port, watch: (pipe, watch) })
+        started.map(|()| Pooler { port, watch })
     }
 
     /// The way to a database through the pooler.

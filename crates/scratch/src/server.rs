@@ -26,7 +26,7 @@ pub(crate) const LOOKS_MAX: u32 = 1_500;
 
 /// Waits for the borrower's end, however it comes: its end of the pipe closes. Then the server is told to stop by its
 /// process id, and its folder goes. A line on the pipe says that there is nothing left to stop, and the folder stays.
-pub(crate) const WATCH: &str = "read -r gone && exit; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
+const WATCH: &str = "read -r gone && exit; kill -INT \"$1\"; while kill -0 \"$1\" 2>/dev/null; do sleep 0.05; done; rm -rf \"$2\"";
 
 /// What a server does at a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,16 +223,7 @@ impl Own {
         }
         let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pid = Pid::from_child(&server);
-        let mut watch = Command::new("sh")
-            .args(["-c", WATCH, "sh", &server.id().to_string()])
-            .arg(&self.folder)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pipe = watch.stdin.take().context("the pipe was asked for")?;
-        self.watch = Some((pipe, watch));
+        self.watch = Some(watch(&server, &self.folder)?);
         let started = answers(port, &mut server, &self.folder);
         // Reaps the server whenever it ends, so that the watcher sees it gone.
         std::thread::spawn(move || server.wait());
@@ -286,6 +277,20 @@ impl Secure {
         }
         Ok(())
     }
+}
+
+/// Starts whoever stops the server and removes its folder once the pipe is closed, however this process ends.
+pub(crate) fn watch(server: &Child, folder: &Path) -> Result<(ChildStdin, Child)> {
+    let mut watch = Command::new("sh")
+        .args(["-c", WATCH, "sh", &server.id().to_string()])
+        .arg(folder)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let pipe = watch.stdin.take().context("the pipe was asked for")?;
+    Ok((pipe, watch))
 }
 
 /// Root gives the folder to a user that PostgreSQL agrees to be started as, and answers its ids.

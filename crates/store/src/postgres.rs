@@ -33,7 +33,7 @@ mod tls;
 mod transfer;
 mod value;
 
-pub use doctor::doctor;
+pub use doctor::{doctor, settings};
 pub use migrate::{migrate, schema};
 pub use pool::{BATCHES_MAX, Options};
 pub use store::{Postgres, Written};

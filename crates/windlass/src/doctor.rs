@@ -59,18 +59,21 @@ async fn look(place: &Place, config: &Config) -> Vec<Finding> {
     let now = SystemClock.now().0;
     match place {
         Place::Database(url) => {
-            let listen = Some(config.store.listen_url.as_str()).filter(|url| !url.is_empty());
             let elapsed = || Duration::from_micros(SystemClock.steady_micros());
-            postgres::doctor(url, listen, &elapsed, now).await
+            postgres::doctor(url, listen_url(config), &elapsed, now).await
         }
         Place::File(file) => sqlite::doctor(file, now),
     }
 }
 
+fn listen_url(config: &Config) -> Option<&str> {
+    Some(config.store.listen_url.as_str()).filter(|url| !url.is_empty())
+}
+
 /// Logs what is bad about the database that an engine starts on: it works, but what was promised may not hold.
 pub(crate) async fn warn(config: Config) {
-    let Ok(place @ Place::Database(_)) = Place::of(&config.store.url, &config.store.data) else { return };
-    for finding in look(&place, &config).await {
+    let Ok(Place::Database(url)) = Place::of(&config.store.url, &config.store.data) else { return };
+    for finding in postgres::settings(&url, listen_url(&config)).await {
         if finding.state == State::Bad {
             tracing::error!(check = finding.check, found = finding.found, "{}", finding.remedy);
         }

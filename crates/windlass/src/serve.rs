@@ -93,7 +93,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
 
 fn print(config: &Config, out: &Out) -> Result<(), Failure> {
     let mut config = config.clone();
-    for url in [&mut config.store.url, &mut config.store.listen_url] {
+    for url in [&mut config.store.url, &mut config.store.listen_url, &mut config.hints.url] {
         *url = host::masked(url);
     }
     let text = match out.format {

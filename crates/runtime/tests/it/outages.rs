@@ -74,6 +74,20 @@ async fn a_store_that_is_away_for_a_minute_stops_work_without_a_storm_and_it_res
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_whose_lease_is_not_renewed_is_not_ready() {
+    let world = World::new();
+    let node = world.build().start().await;
+    node.tap.break_down("renew");
+    pass(secs(10)).await;
+    assert!(node.handle.is_ready(), "the lease still runs");
+    pass(secs(10)).await;
+    assert!(!node.handle.is_ready(), "another may take it over at any moment");
+    node.tap.repair();
+    pass(secs(5)).await;
+    assert!(node.handle.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
 async fn results_that_come_in_while_the_store_is_away_are_kept_and_committed_after() {
     let world = World::new();
     let gate = Gate::new();

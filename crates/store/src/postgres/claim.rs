@@ -118,26 +118,34 @@ macro_rules! own_timers {
     };
 }
 
-/// A queue and the ways to claim from it.
-pub(super) struct Queue {
-    /// By due time alone; none for a queue that is always shared out.
-    oldest: Option<&'static str>,
-    shared: &'static str,
+/// A queue that is shared out: who waits, and how each gets its share.
+pub(super) struct Fair {
     tenants: &'static str,
+    shared: &'static str,
+}
+
+/// A queue that is claimed from by due time alone while nobody is kept waiting.
+pub(super) struct Queue {
+    oldest: &'static str,
+    fair: Fair,
 }
 
 pub(super) const SIGNALS: Queue = Queue {
-    oldest: Some(concat!(oldest!("wf_signal_q", "visible_at", "id"), own_signals!())),
-    shared: concat!(shared!("wf_signal_q", "visible_at", "id"), own_signals!()),
-    tenants: tenants_of!("wf_signal_q", "visible_at"),
+    oldest: concat!(oldest!("wf_signal_q", "visible_at", "id"), own_signals!()),
+    fair: Fair {
+        tenants: tenants_of!("wf_signal_q", "visible_at"),
+        shared: concat!(shared!("wf_signal_q", "visible_at", "id"), own_signals!()),
+    },
 };
 pub(super) const TIMERS: Queue = Queue {
-    oldest: Some(concat!(oldest!("wf_schedule_q", "due_at", "instance, token"), own_timers!())),
-    shared: concat!(shared!("wf_schedule_q", "due_at", "instance, token"), own_timers!()),
-    tenants: tenants_of!("wf_schedule_q", "due_at"),
+    oldest: concat!(oldest!("wf_schedule_q", "due_at", "instance, token"), own_timers!()),
+    fair: Fair {
+        tenants: tenants_of!("wf_schedule_q", "due_at"),
+        shared: concat!(shared!("wf_schedule_q", "due_at", "instance, token"), own_timers!()),
+    },
 };
-pub(super) const CALLS: Queue = Queue {
-    oldest: None,
+pub(super) const CALLS: Fair = Fair {
+    tenants: tenants_of!("calls", "visible_at"),
     shared: concat!(
         shared!("calls", "visible_at", "instance, token"),
         " UPDATE calls q SET owner = $1 FROM due
@@ -145,7 +153,6 @@ pub(super) const CALLS: Queue = Queue {
         RETURNING q.tenant, q.instance, q.token, q.target, q.envelope, q.created_at, q.visible_at, q.attempt,
             q.last_error"
     ),
-    tenants: tenants_of!("calls", "visible_at"),
 };
 pub(super) const CALLS_OF: &str =
     "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
@@ -157,8 +164,6 @@ pub(super) const CALLS_OF: &str =
 pub(super) struct Crowded {
     pub(super) signals: AtomicBool,
     pub(super) timers: AtomicBool,
-    /// Calls are always shared out.
-    pub(super) calls: AtomicBool,
 }
 
 /// What a claim asks for.
@@ -179,14 +184,27 @@ impl Postgres {
         ask: Ask<'_>,
         map: impl Fn(&Row, Option<Uuid>) -> std::result::Result<Claimed<T>, PgError>,
     ) -> Result<Vec<Claimed<T>>> {
-        let Ask { node, now, limit, full } = ask;
-        let limit = limit.min(CLAIM_MAX);
-        let first = [id(node), time(now), int(limit as i64)];
-        if let Some(oldest) = queue.oldest.filter(|_| !crowded.load(Ordering::Relaxed)) {
-            let claimed = self.claim_with(node, oldest, &first, map).await?;
-            crowded.store(claimed.len() >= limit, Ordering::Relaxed);
+        if crowded.load(Ordering::Relaxed) {
+            let (claimed, exhausted) = self.claim_shared(&queue.fair, ask, map).await?;
+            crowded.store(exhausted, Ordering::Relaxed);
             return Ok(claimed);
         }
+        let limit = ask.limit.min(CLAIM_MAX);
+        let values = [id(ask.node), time(ask.now), int(limit as i64)];
+        let claimed = self.claim_with(ask.node, queue.oldest, &values, map).await?;
+        crowded.store(claimed.len() >= limit, Ordering::Relaxed);
+        Ok(claimed)
+    }
+
+    /// From each tenant its share; and whether somebody took all of it, and so may have left something behind.
+    pub(super) async fn claim_shared<T>(
+        &self,
+        fair: &Fair,
+        ask: Ask<'_>,
+        map: impl Fn(&Row, Option<Uuid>) -> std::result::Result<Claimed<T>, PgError>,
+    ) -> Result<(Vec<Claimed<T>>, bool)> {
+        let Ask { node, now, limit, full } = ask;
+        let limit = limit.min(CLAIM_MAX);
         let waiting = |row: &Row| {
             Ok(Waiting {
                 tenant: tenant(row, 0)?,
@@ -194,16 +212,14 @@ impl Postgres {
                 weight: get::<i64>(row, 2)? as u32,
             })
         };
-        let waiting = self.many(Scope::All, queue.tenants, &[], waiting).await?;
+        let waiting = self.many(Scope::All, fair.tenants, &[], waiting).await?;
         let shares = share::shares(waiting, now, limit, full);
         let tenants: Vec<Text<'_>> = shares.iter().map(|(tenant, _)| Text(tenant.as_str())).collect();
         let counts: Vec<i64> = shares.iter().map(|(_, share)| *share as i64).collect();
-        let [node_id, now, limit] = first;
-        let values = [node_id, now, limit, Value::Texts(&tenants), Value::Ints(&counts)];
-        let claimed = self.claim_with(node, queue.shared, &values, map).await?;
+        let values = [id(node), time(now), int(limit as i64), Value::Texts(&tenants), Value::Ints(&counts)];
+        let claimed = self.claim_with(node, fair.shared, &values, map).await?;
         let exhausted = share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
-        crowded.store(exhausted, Ordering::Relaxed);
-        Ok(claimed)
+        Ok((claimed, exhausted))
     }
 
     async fn claim_with<T>(

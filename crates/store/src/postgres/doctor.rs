@@ -89,29 +89,19 @@ pub async fn doctor(
     elapsed: &(dyn Fn() -> Duration + Sync),
     clock_us: i64,
 ) -> Vec<Finding> {
-    let mut options = Options::default();
-    let address = match pool::address(url, &mut options) {
-        Ok(address) => address,
+    let (address, options, session) = match reached(url).await {
+        Ok(reached) => reached,
         Err(err) => return vec![unreachable_because(&err.to_string())],
     };
-    let session = match pool::connect(&address, options.pooled).await {
-        Ok(session) => session,
-        Err(err) => return vec![unreachable_because(&err.to_string())],
-    };
-    let mut findings = vec![];
     let look = Look { session: &session, address: &address, options: &options, listen_url };
-    let answered = [
+    let mut findings = look.settings().await;
+    findings.extend(told([
         look.server(elapsed).await,
-        look.role().await,
-        look.durability().await,
-        look.standby().await,
         look.connections().await,
         look.snapshots().await,
         look.vacuum().await,
-        look.pooler().await,
         look.clock(clock_us).await,
-    ];
-    findings.extend(answered.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)])));
+    ]));
     // Nothing further can be asked of tables that are not there.
     match migrate::check(&session).await {
         Err(err) => {
@@ -119,14 +109,37 @@ pub async fn doctor(
         }
         Ok(()) => {
             findings.push(Finding::good("migrations", "the tables are those that this program needs"));
-            let answered =
-                [look.nodes().await, look.queues().await, look.stuck().await, look.dead_letters().await];
-            findings.extend(
-                answered.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)])),
-            );
+            findings.extend(told([
+                look.nodes().await,
+                look.queues().await,
+                look.stuck().await,
+                look.dead_letters().await,
+            ]));
         }
     }
     findings
+}
+
+/// What promises rest on and few questions answer: for a node that starts.
+pub async fn settings(url: &str, listen_url: Option<&str>) -> Vec<Finding> {
+    match reached(url).await {
+        Ok((address, options, session)) => {
+            Look { session: &session, address: &address, options: &options, listen_url }.settings().await
+        }
+        Err(err) => vec![unreachable_because(&err.to_string())],
+    }
+}
+
+async fn reached(url: &str) -> Result<(Address, Options, Session)> {
+    let mut options = Options::default();
+    let address = pool::address(url, &mut options)?;
+    let session = pool::connect(&address, options.pooled).await?;
+    Ok((address, options, session))
+}
+
+/// A question that was not answered is a finding as well.
+fn told<const N: usize>(answers: [Found; N]) -> impl Iterator<Item = Finding> {
+    answers.into_iter().flat_map(|found| found.unwrap_or_else(|err| vec![failed(&err)]))
 }
 
 fn unreachable_because(why: &str) -> Finding {
@@ -152,6 +165,11 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    async fn settings(&self) -> Vec<Finding> {
+        told([self.role().await, self.durability().await, self.standby().await, self.pooler().await])
+            .collect()
+    }
+
     /// The rows of one question, over all tenants.
     async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         let answer = self.session.transact(&begin(Scope::All, ""), sql, values).await;
@@ -280,14 +298,7 @@ impl Look<'_> {
             return Ok(vec![Finding::good("oldest snapshot", "none is held")]);
         };
         let (what, secs): (String, i64) = (get(&row, 0)?, get(&row, 1)?);
-        Ok(vec![match secs > SNAPSHOT_SECS_MAX {
-            true => Finding::warning(
-                "oldest snapshot",
-                format!("{what} holds one for {secs} s: dead rows stay and the feed waits"),
-                "end it (pg_terminate_backend, ROLLBACK PREPARED); set idle_in_transaction_session_timeout",
-            ),
-            false => Finding::good("oldest snapshot", format!("{secs} s")),
-        }])
+        Ok(vec![held(&what, secs)])
     }
 
     async fn vacuum(&self) -> Found {
@@ -411,4 +422,29 @@ impl Look<'_> {
 
 fn get<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, at: usize) -> Result<T> {
     row.try_get(at).map_err(|err| crate::Error::Unavailable(said(&err)))
+}
+
+/// What is said of the oldest snapshot.
+fn held(what: &str, secs: i64) -> Finding {
+    match secs > SNAPSHOT_SECS_MAX {
+        true => Finding::warning(
+            "oldest snapshot",
+            format!("{what} holds one for {secs} s: dead rows stay and the feed waits"),
+            "end it (pg_terminate_backend, ROLLBACK PREPARED); set idle_in_transaction_session_timeout",
+        ),
+        false => Finding::good("oldest snapshot", format!("{what} holds one for {secs} s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    #[test]
+    fn a_snapshot_is_worth_a_word_once_it_is_old() {
+        assert_eq!(held("process 7", SNAPSHOT_SECS_MAX).state, State::Good);
+        let old = held("process 7", SNAPSHOT_SECS_MAX + 1);
+        assert!(old.state == State::Warning && old.found.contains("process 7") && !old.remedy.is_empty());
+    }
 }

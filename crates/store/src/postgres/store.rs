@@ -281,7 +281,7 @@ impl Store for Postgres {
         full: &[TenantId],
     ) -> Result<Vec<Claimed<CallRow>>> {
         let ask = claim::Ask { node, now, limit, full };
-        let mut rows = self.claim(&claim::CALLS, &self.crowded.calls, ask, claim::call).await?;
+        let (mut rows, _) = self.claim_shared(&claim::CALLS, ask, claim::call).await?;
         rows.sort_by(|a, b| {
             let key = |one: &Claimed<CallRow>| {
                 (one.row.visible_at, one.tenant.clone(), one.row.instance, one.row.token.cast_signed())

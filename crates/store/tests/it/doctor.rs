@@ -99,12 +99,22 @@ async fn a_pooler_that_the_address_does_not_tell_of_is_seen() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_held_is_seen_by_who_may() {
+async fn a_snapshot_that_is_held_is_seen_by_who_may_see_it() {
     let Some(database) = scratch::database() else { return };
     postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
     let finding = look(&database.url).await;
     let finding = find(&finding, "oldest snapshot");
     assert!(finding.remedy.contains("pg_read_all_stats"), "{finding:?}");
+    let (client, connection) =
+        tokio_postgres::connect(&database.owner_url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class")
+        .await
+        .unwrap();
+    let findings = look(&database.admin_url).await;
+    let held = find(&findings, "oldest snapshot");
+    assert!(held.found.contains("process") && held.found.contains("holds one"), "{held:?}");
 }
 
 #[tokio::test]

@@ -290,3 +290,34 @@ async fn on_a_fresh_database_rows_are_changed_along_the_primary_key() {
         assert!(plan.contains(&format!("using {table}_pkey")), "{table}: {plan}");
     }
 }
+
+/// A standby that is lost lets every commit wait, renewals of leases among them.
+#[tokio::test]
+async fn renewals_that_are_not_answered_keep_to_two_connections() {
+    let Some(database) = migrated().await else { return };
+    let store = Arc::new(Postgres::open(&database.url).await.unwrap());
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&database.owner_url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN; SELECT 1 FROM wf_host_locks FOR UPDATE").await.unwrap();
+    let renewals = (0..6).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { store.renew(node(1), Time(0), LEASE_MS).await })
+    });
+    for renewal in renewals.collect::<Vec<_>>() {
+        assert!(matches!(renewal.await.unwrap(), Err(Error::Unavailable(_))));
+    }
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%wf_host_locks%'
+        AND datname = current_database() AND pid <> pg_backend_pid()";
+    assert_eq!(database.ask(waiting).unwrap(), "2");
+    client.batch_execute("COMMIT").await.unwrap();
+    let mut pace = tokio::time::interval(std::time::Duration::from_millis(20));
+    for tries in 0.. {
+        pace.tick().await;
+        assert!(tries < 1_000, "they are answered, and there is room again");
+        if store.renew(node(1), Time(0), LEASE_MS).await.is_ok() {
+            return;
+        }
+    }
+}

@@ -261,7 +261,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Refuses an issuer that the policy does not list, if it lists any.
 /// No token was given. A server that is overloaded or broken has refused nobody: asking again later may help.
 fn ungranted(status: StatusCode, detail: String) -> Fault {
     if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
@@ -276,6 +275,7 @@ fn lists_issuers(policy: &Policy) -> bool {
     policy.members.get("issuers").is_some_and(|listed| !listed.is_empty())
 }
 
+/// Refuses an issuer that the policy does not list, if it lists any.
 fn check_issuer(policy: &Policy, issuer: &str) -> Result<(), Fault> {
     let listed = policy.members.get("issuers").unwrap_or_default();
     let listed: Vec<String> =
