@@ -44,6 +44,28 @@ async fn readiness(engine: &Engine) -> u16 {
     reqwest::get(format!("{}/readyz", engine.url)).await.unwrap().status().as_u16()
 }
 
+/// Starts until ten in a row are refused, and gives those that were not.
+///
+/// One refusal is not the end: folding the log into the file makes room for a few more, and what is small,
+/// such as a renewal of the lease, may still find room and make the node ready for a moment.
+async fn fill(engine: &Engine) -> Vec<String> {
+    let (mut acknowledged, mut refused, mut unready) = (Vec::new(), 0, 0);
+    while refused < 10 {
+        let (status, answer) = start(engine).await;
+        if status == StatusCode::CREATED {
+            acknowledged.push(answer["id"].as_str().unwrap().to_owned());
+            assert!(acknowledged.len() < 1000, "the disk never filled");
+            refused = 0;
+            continue;
+        }
+        assert_eq!((status.as_u16(), &answer["code"]), (507, &json!("store-full")), "{answer}");
+        refused += 1;
+        unready += usize::from(readiness(engine).await == 503);
+    }
+    assert!(unready > 0, "a node that cannot write is not ready");
+    acknowledged
+}
+
 #[tokio::test]
 async fn a_full_disk_refuses_writes_and_loses_nothing() {
     let home = tempfile::tempdir().unwrap();
@@ -55,18 +77,7 @@ async fn a_full_disk_refuses_writes_and_loses_nothing() {
     let engine = Engine::up(home.path()).await;
     let deployed = engine.request("POST", "/definitions").header("content-type", "application/yaml");
     assert_eq!(deployed.body(DEFINITION).send().await.unwrap().status(), 201);
-    let mut acknowledged = Vec::new();
-    let refusal = loop {
-        let (status, answer) = start(&engine).await;
-        if status != StatusCode::CREATED {
-            break (status, answer);
-        }
-        acknowledged.push(answer["id"].as_str().unwrap().to_owned());
-        assert!(acknowledged.len() < 1000, "the disk never filled");
-    };
-    assert_eq!((refusal.0.as_u16(), &refusal.1["code"]), (507, &json!("store-full")), "{}", refusal.1);
-    assert_eq!(start(&engine).await.0.as_u16(), 507, "and again");
-    assert_eq!(readiness(&engine).await, 503, "a node that cannot write is not ready");
+    let acknowledged = fill(&engine).await;
     assert_eq!(
         engine.get(&format!("/instances/{}", acknowledged[0])).await["status"],
         "waiting",
