@@ -215,3 +215,39 @@ pub struct DevClock {
     /// True if it may be moved here.
     pub enabled: bool,
 }
+
+/// What a tenant says of a worker of its own: which events it wants, and how it is treated. The worker itself is
+/// somewhere else and asks for its deliveries.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Declared {
+    /// Types of events; one that ends with `*` is the beginning of a type.
+    pub types: Vec<String>,
+    /// Attempts in all, the first included.
+    pub attempts_max: u32,
+    /// The first wait after a failure, in milliseconds; each further one is twice as long, up to `retry_cap_ms`, and
+    /// falls anywhere between nothing and that.
+    pub retry_base_ms: u64,
+    pub retry_cap_ms: u64,
+    /// Events handed over in one delivery.
+    pub batch_max: u32,
+    /// An attribute of the event, or a path into it such as `data.order.id`: events with the same value come one after
+    /// the other.
+    pub order_by: Option<String>,
+    /// How long a worker that asked has, in seconds, unless it says that it goes on.
+    pub lease_seconds: u32,
+}
+
+impl Default for Declared {
+    fn default() -> Declared {
+        Declared {
+            types: vec![],
+            attempts_max: 5,
+            retry_base_ms: 200,
+            retry_cap_ms: 60_000,
+            batch_max: 1,
+            order_by: None,
+            lease_seconds: 60,
+        }
+    }
+}

@@ -60,7 +60,7 @@ pub(crate) enum Attempted {
     },
 }
 
-async fn handle(engine: &Arc<Engine>, item: Item) {
+async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let Item { tenant, row, reservation, hold } = item;
     let began = engine.clock.steady_micros();
     let mut call: Call = match serde_json::from_slice(&row.envelope) {
@@ -94,7 +94,7 @@ async fn handle(engine: &Arc<Engine>, item: Item) {
     };
     // Tenants choose names at will; only those this node knows become labels.
     let built_in = [HTTP, OPENAPI, SCRIPT].contains(&row.target.as_str());
-    let known = built_in || engine.calls.is_known(&row.target);
+    let known = built_in || engine.callees.is_known(&row.target);
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     match attempted {
@@ -149,7 +149,7 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
     if row.target == SCRIPT {
         return scripts::attempt(engine, tenant, row, call).await;
     }
-    match engine.calls.worker(&row.target, call.version.as_deref()) {
+    match engine.callees.worker(&row.target, call.version.as_deref()) {
         Ok(worker) => run_worker(engine, worker, tenant, row, call).await,
         Err(failure) => Attempted::Again { after: NO_WORKER_WAIT, attempt: row.attempt, failure },
     }

@@ -3,18 +3,22 @@
 use crate::{
     api::Refusal,
     engine::Engine,
+    events,
     patience::Patience,
     refusal, rows,
     turn::{self, Source, Work},
 };
 use machine::{
-    Command, State, TenantId, Time,
+    Command, Data, State, TenantId, Time,
     command::{GivenUp, Incident},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use store::{Commit, Conflict, Outcome, Write, rows::*};
 use uuid::Uuid;
+
+/// What dead letters of deliveries say they come from.
+const DELIVERY: &str = "delivery";
 
 /// Why something was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,9 @@ pub(crate) enum Reason {
     SnapshotInconsistent,
     RetriesExhausted,
     SagaStuck,
+    /// The worker said that trying again is of no use.
+    Refused,
+    Poison,
 }
 
 impl Reason {
@@ -34,6 +41,8 @@ impl Reason {
             Reason::SnapshotInconsistent => "snapshot-inconsistent",
             Reason::RetriesExhausted => "retries-exhausted",
             Reason::SagaStuck => "saga-stuck",
+            Reason::Refused => "refused",
+            Reason::Poison => "poison",
         }
     }
 }
@@ -94,6 +103,71 @@ pub(crate) fn of_incident(engine: &Engine, incident: &Incident, instance: Uuid, 
         last_node: engine.node,
         failed_at: now,
     }))
+}
+
+/// An event that its worker was given in vain.
+pub(crate) struct Undelivered<'a> {
+    pub(crate) letter: Uuid,
+    pub(crate) event: Uuid,
+    pub(crate) envelope: Vec<u8>,
+    pub(crate) worker: &'a str,
+    pub(crate) attempts: u32,
+}
+
+/// The dead letter of a delivery. Putting it back delivers the event again.
+pub(crate) fn of_delivery(
+    engine: &Engine,
+    given_up: Undelivered<'_>,
+    reason: Reason,
+    detail: String,
+    now: Time,
+) -> Write {
+    let Undelivered { letter, event, envelope, worker, attempts } = given_up;
+    let origin = Origin { name: worker.to_owned(), id: event, ..Origin::default() };
+    Write::DeadLetter(Box::new(DeadLetterRow {
+        id: letter,
+        source: DELIVERY.to_owned(),
+        reason: reason.word().to_owned(),
+        detail,
+        instance: None,
+        envelope,
+        origin: rows::to_json(&origin),
+        attempts,
+        last_node: engine.node,
+        failed_at: now,
+    }))
+}
+
+/// Delivers the event of a dead letter again. An event that is gone by now comes back with it.
+async fn redeliver(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    letter: DeadLetterRow,
+    origin: Origin,
+) -> Result<(), Refusal> {
+    let now = engine.now();
+    let mut writes = vec![Write::ConsumeDeadLetter { id: letter.id }];
+    if engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?.is_none() {
+        let event = Data::parse(&letter.envelope).unwrap_or_default();
+        let (mut row, _) = events::read(engine, tenant, event, now)?;
+        (row.id, row.kept_until, row.delivered) = (origin.id, None, 1);
+        writes.push(Write::Publish(Box::new(row)));
+    }
+    writes.push(Write::Delivery(Box::new(DeliveryRow {
+        id: engine.entropy.id(now),
+        worker: origin.name,
+        events: [origin.id].into_iter().collect(),
+        order_key: None,
+        created_at: now,
+        visible_at: now,
+        attempt: 0,
+        last_error: None,
+        owner: None,
+    })));
+    consume(engine, tenant, writes).await?;
+    engine.wake.deliveries.at(engine.now());
+    engine.backlog();
+    Ok(())
 }
 
 /// Moves the work's cause to the dead letters in one commit.
@@ -211,6 +285,9 @@ pub(crate) async fn replay(
     let missing = || Refusal::NotFound("dead letter".to_owned());
     let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?.ok_or_else(missing)?;
     let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
+    if row.source == DELIVERY {
+        return redeliver(engine, tenant, row, origin).await;
+    }
     let guard = Write::ConsumeDeadLetter { id };
     let instance = row.instance.unwrap_or_default();
     let now = engine.now();

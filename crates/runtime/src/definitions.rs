@@ -2,7 +2,7 @@
 
 use crate::{
     api::{DefinitionRef, Refusal},
-    lanes::CallQueue,
+    callees::Callees,
 };
 use machine::{
     Program, TenantId,
@@ -162,11 +162,11 @@ fn load(ir: &[u8]) -> Result<Program, String> {
 const NO_WORKER: &str = "no-worker";
 
 /// Warnings about workers that the definition calls and this node does not have.
-pub(crate) fn unserved(calls: &CallQueue, workflow: &ir::Workflow) -> Vec<Problem> {
+pub(crate) fn unserved(callees: &Callees, workflow: &ir::Workflow) -> Vec<Problem> {
     let mut warnings: Vec<Problem> = Vec::new();
     for step in &workflow.steps {
         let ir::Kind::Call { call: ir::Call::Worker { name, version, .. } } = &step.kind else { continue };
-        let Err(message) = calls.worker(name, version.as_deref()) else { continue };
+        let Err(message) = callees.worker(name, version.as_deref()) else { continue };
         if warnings.iter().any(|warning| warning.message == message) {
             continue;
         }

@@ -11,7 +11,10 @@ use crate::{
     heavy::Heavy,
     held::Held,
     hub::Hub,
-    lanes::CallQueue,
+    callees::Callees,
+    deliveries::Handed,
+    lanes::Queue,
+    subscribers::Subscribers,
     metrics::Metrics,
     options::Options,
     sandbox::{NotRun, ScriptCall},
@@ -25,7 +28,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use store::{Hints, Store};
+use store::{Hints, Store, rows::CallRow};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -73,7 +76,12 @@ pub(crate) struct Engine {
     pub(crate) turns: Arc<Semaphore>,
     pub(crate) slots: Slots,
     pub(crate) held: Held,
-    pub(crate) calls: CallQueue,
+    pub(crate) calls: Queue<CallRow>,
+    pub(crate) callees: Callees,
+    pub(crate) deliveries: Queue<Handed>,
+    /// Deliveries were due that this node had no room for.
+    pub(crate) deliveries_left: AtomicBool,
+    pub(crate) subscribers: Subscribers,
     pub(crate) egress: Egress,
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,

@@ -5,6 +5,7 @@
 //! other. A signal only names its event; it is read when the signal is delivered.
 
 use crate::{
+    addressing::{self, Addressed},
     api::{Published, Refusal},
     collections::{self, Caused},
     engine::Engine,
@@ -43,21 +44,23 @@ pub(crate) async fn publish(
     tenant: &TenantId,
     event: Data,
 ) -> Result<Published, Refusal> {
-    if !engine.is_accepting() {
-        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
-    }
-    if engine.committer.is_full() {
-        return Err(Refusal::Busy);
-    }
+    is_open(engine)?;
     let now = engine.now_of(tenant);
-    let (row, event) = read(engine, event, now)?;
+    let (row, event) = read(engine, tenant, event, now)?;
     let wanting = collections::wanting(engine, tenant, &row).await?;
     let _turn = engine.collecting.turn(&wanting).await;
     for attempt in 0..TRIES_MAX {
         let caused =
             collections::offer(engine, tenant, &wanting, &row, &event, now.after(Span(attempt))).await?;
         let publishing =
-            Publishing { engine: engine.clone(), tenant: tenant.clone(), row: row.clone(), caused, now };
+            Publishing {
+                engine: engine.clone(),
+                tenant: tenant.clone(),
+                row: row.clone(),
+                event: event.clone(),
+                caused,
+                now,
+            };
         if let Some(published) = crate::starts::to_the_end(engine, publishing.commit()).await? {
             return Ok(published);
         }
@@ -65,8 +68,21 @@ pub(crate) async fn publish(
     Err(Refusal::Busy)
 }
 
+/// Whether anything is taken at all now.
+pub(crate) fn is_open(engine: &Engine) -> Result<(), Refusal> {
+    if !engine.is_accepting() {
+        return Err(Refusal::Unavailable("the node is stopping".to_owned()));
+    }
+    if engine.committer.is_full() { Err(Refusal::Busy) } else { Ok(()) }
+}
+
 /// Checks a CloudEvent and makes it a row.
-fn read(engine: &Engine, event: Data, now: Time) -> Result<(EventRow, Data), Refusal> {
+pub(crate) fn read(
+    engine: &Engine,
+    tenant: &TenantId,
+    event: Data,
+    now: Time,
+) -> Result<(EventRow, Data), Refusal> {
     let invalid = |detail: String| Refusal::Invalid { code: "invalid-event", detail, problems: vec![] };
     let Some(mut entries) = event.entries() else {
         return Err(invalid("a CloudEvent is an object".to_owned()));
@@ -83,6 +99,9 @@ fn read(engine: &Engine, event: Data, now: Time) -> Result<(EventRow, Data), Ref
     let (event_id, source, event_type) = (text("id")?, text("source")?, text("type")?);
     if text("specversion")? != "1.0" {
         return Err(invalid("only `specversion` 1.0 is known here".to_owned()));
+    }
+    if event.get("tenantid").is_some_and(|named| named.as_str() != Some(tenant.as_str())) {
+        return Err(invalid("`tenantid` names another tenant than the one it is published to".to_owned()));
     }
     if event.get("time").is_none() {
         entries.push(("time".to_owned(), Data::text(now.rfc3339())));
@@ -106,6 +125,7 @@ fn read(engine: &Engine, event: Data, now: Time) -> Result<(EventRow, Data), Ref
         taken: 0,
         started: 0,
         collected: 0,
+        delivered: 0,
         event: bytes,
     };
     Ok((row, event))
@@ -115,6 +135,7 @@ struct Publishing {
     engine: Arc<Engine>,
     tenant: TenantId,
     row: EventRow,
+    event: Data,
     caused: Caused,
     now: Time,
 }
@@ -128,7 +149,11 @@ impl Publishing {
         if self.row.started + self.row.collected > 0 {
             self.row.kept_until = None;
         }
-        let mut writes = vec![Write::Publish(Box::new(self.row.clone()))];
+        let mut addressed = [(self.row.clone(), std::mem::take(&mut self.event))];
+        let deliveries = addressing::address(&engine, &self.tenant, &mut addressed);
+        let [(row, _)] = addressed;
+        let mut writes = vec![Write::Publish(Box::new(row))];
+        deliveries.write(&mut writes);
         writes.append(&mut self.caused.writes);
         let mut born = Vec::new();
         for start in &self.caused.started {
@@ -147,7 +172,7 @@ impl Publishing {
         let commit = Commit { tenant: self.tenant.clone(), writes };
         engine.metrics.cost(&commit);
         match self.settle(commit).await? {
-            Outcome::Committed => Ok(Some(self.landed(born).await)),
+            Outcome::Committed => Ok(Some(self.landed(born, deliveries).await)),
             Outcome::Conflict(Conflict::Duplicate) => self.known().await.map(Some),
             // A collection, or the ledger's row of one that is given up.
             Outcome::Conflict(Conflict::Version | Conflict::Exists) => Ok(None),
@@ -185,7 +210,7 @@ impl Publishing {
         }
     }
 
-    async fn landed(self, born: Vec<Born>) -> Published {
+    async fn landed(self, born: Vec<Born>, deliveries: Addressed) -> Published {
         let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
         engine.keeps_events.store(true, Ordering::Release);
@@ -197,6 +222,7 @@ impl Publishing {
         }
         // Signals of the waits it was told to are backlog.
         engine.backlog();
+        deliveries.dispatch(engine, &self.tenant);
         Published { id: self.row.id, replayed: false, started }
     }
 

@@ -5,13 +5,13 @@
 
 use crate::{
     calls, dead_letters,
-    delivery::deliver_signal,
+    telling::deliver_signal,
     engine::Engine,
     events,
     lost::Suspects,
     slots,
     turn::{Source, Work},
-    weights,
+    subscribers, weights,
 };
 use machine::{Command, TenantId, Time, time::Span};
 use std::{
@@ -42,6 +42,8 @@ pub(crate) struct Wake {
     queues: Alarm,
     /// For the pump of schedules.
     pub(crate) slots: Alarm,
+    /// For the pump of deliveries.
+    pub(crate) deliveries: Alarm,
     pub(crate) outbox: Notify,
 }
 
@@ -80,7 +82,7 @@ impl Alarm {
 
 impl Wake {
     pub(crate) fn new() -> Wake {
-        Wake { queues: Alarm::new(), slots: Alarm::new(), outbox: Notify::new() }
+        Wake { queues: Alarm::new(), slots: Alarm::new(), deliveries: Alarm::new(), outbox: Notify::new() }
     }
 
     /// Something in the queues becomes due at `time`.
@@ -121,11 +123,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.wake.slots.at(engine.now());
             // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
             rescans = (rescans + 1) % RESCANS_PER_WEIGHTS;
-            if rescans == 1
-                && let Err(error) = weights::reload(&engine).await
-            {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "reading the weights of tenants failed");
+            if rescans == 1 {
+                remind(&engine).await;
             }
             if let Err(error) = events::purge(&engine).await {
                 engine.tasks.heed(&error);
@@ -142,6 +141,18 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             tracing::warn!(%error, "looking for work failed");
             engine.wake.at(engine.now().after(STORE_WAIT));
         }
+    }
+}
+
+/// Reads again what the node keeps in mind of tenants.
+pub(crate) async fn remind(engine: &Engine) {
+    if let Err(error) = weights::reload(engine).await {
+        engine.tasks.heed(&error);
+        tracing::warn!(%error, "reading the weights of tenants failed");
+    }
+    if let Err(error) = subscribers::reload(engine).await {
+        engine.tasks.heed(&error);
+        tracing::warn!(%error, "reading the workers of tenants failed");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     events,
     hub::End,
-    library, refusal, schedules, secrets, signals, starts, tasks_for_people,
+    library, publishing, refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
     weights,
 };
@@ -77,7 +77,7 @@ impl Handle {
         })?;
         let workflow = &program.ir;
         let mut warnings = compiled.warnings;
-        warnings.extend(definitions::unserved(&self.engine.calls, workflow));
+        warnings.extend(definitions::unserved(&self.engine.callees, workflow));
         let mut deployed = Deployed {
             namespace: workflow.namespace.clone(),
             name: workflow.name.clone(),
@@ -150,7 +150,7 @@ impl Handle {
 
     /// Publishes many; each is answered by itself, in order.
     pub async fn publish_many(&self, tenant: &TenantId, events: Vec<Data>) -> Vec<Answer<Published>> {
-        futures_util::future::join_all(events.into_iter().map(|event| self.publish(tenant, event))).await
+        publishing::publish_many(&self.engine, tenant, events).await
     }
 
     /// Pauses or resumes a schedule; answers it as it is afterwards.

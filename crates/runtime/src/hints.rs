@@ -1,7 +1,7 @@
 //! What other nodes say: somebody left work for all, moved a clock, or ended an instance. Never truth: whoever is told
 //! looks into the store, and the re-scan finds what nobody told.
 
-use crate::{clocks, engine::Engine, weights};
+use crate::{clocks, engine::Engine, finder};
 use machine::time::Span;
 use std::sync::Arc;
 use store::{Hint, hint::Ended};
@@ -38,11 +38,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 async fn heed(engine: &Engine, hint: Hint) {
-    if hint.clocks
-        && let Err(error) = weights::reload(engine).await
-    {
-        engine.tasks.heed(&error);
-        tracing::warn!(%error, "reading the weights of tenants failed");
+    if hint.clocks {
+        finder::remind(engine).await;
     }
     if hint.clocks && engine.options.dev_clock {
         if let Err(error) = clocks::reload(engine).await {
@@ -53,6 +50,7 @@ async fn heed(engine: &Engine, hint: Hint) {
     }
     if hint.queues {
         engine.wake.at(engine.now());
+        engine.wake.deliveries.at(engine.now());
     }
     if hint.ended != Ended::Many {
         engine.hub.may_have_ended(&hint.ended);

@@ -1,8 +1,7 @@
-//! The calls this node has taken on: one bounded lane per tenant, lanes served in turn and by weight, and in a lane its
-//! targets in turn.
+//! The calls, or deliveries, that this node has taken on: one bounded lane per tenant, lanes served in turn and by weight,
+//! and in a lane its targets in turn.
 //!
-//! Room for a call is reserved before its row is written (born claimed) or claimed, and freed when the call is off
-//! this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
+//! Room is reserved before a row is written (born claimed) or claimed, and freed when it is off this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
 
 use crate::held::Hold;
 use machine::TenantId;
@@ -12,106 +11,96 @@ use std::{
     sync::Arc,
 };
 use store::rows::CallRow;
-use worker::Declaration;
 
-pub(crate) struct CallQueue {
-    shared: Arc<Shared>,
-    /// By name, every version of it.
-    workers: BTreeMap<String, Vec<Declaration>>,
+/// What is kept in a lane.
+pub(crate) trait Targeted {
+    /// The worker or endpoint that it is for.
+    fn target(&self) -> &str;
+    /// How much room it takes.
+    fn units(&self) -> usize {
+        1
+    }
 }
 
-struct Shared {
-    lanes: Mutex<Lanes>,
+impl Targeted for CallRow {
+    fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+pub(crate) struct Queue<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    lanes: Mutex<Lanes<T>>,
     per_tenant_max: usize,
     in_flight_max: usize,
+    /// How many may be handled at once, by target; as many as there are for those that are not named.
+    caps: BTreeMap<String, usize>,
 }
 
-#[derive(Default)]
-struct Lanes {
-    tenants: BTreeMap<TenantId, Lane>,
+struct Lanes<T> {
+    tenants: BTreeMap<TenantId, Lane<T>>,
     /// Tenants with something queued, in the order they are served.
     ring: VecDeque<TenantId>,
     /// Of tenants whose weight is not 1.
     weights: BTreeMap<TenantId, u32>,
     in_flight: usize,
-    /// Calls being handled, by target.
+    /// Being handled, by target.
     busy: BTreeMap<String, usize>,
 }
 
-#[derive(Default)]
-struct Lane {
+struct Lane<T> {
     reserved: usize,
     in_flight: usize,
-    /// Calls it may still take before it is the next one's turn.
+    /// How many it may still take before it is the next one's turn.
     credit: u32,
     /// By target, oldest first.
-    queued: BTreeMap<String, VecDeque<Item>>,
+    queued: BTreeMap<String, VecDeque<Item<T>>>,
     /// Targets with something queued, in the order they are served.
     ring: VecDeque<String>,
 }
 
-/// One call in memory.
-pub(crate) struct Item {
+/// One of them in memory.
+pub(crate) struct Item<T> {
     pub(crate) tenant: TenantId,
-    pub(crate) row: CallRow,
-    pub(crate) reservation: Reservation,
+    pub(crate) row: T,
+    pub(crate) reservation: Reservation<T>,
     pub(crate) hold: Hold,
 }
 
-/// Room for one call of a tenant; free again when dropped.
-pub(crate) struct Reservation {
-    shared: Arc<Shared>,
+/// Room in a tenant's lane; free again when dropped.
+pub(crate) struct Reservation<T> {
+    shared: Arc<Shared<T>>,
     tenant: TenantId,
+    units: usize,
 }
 
-impl Drop for Reservation {
+impl<T> Drop for Reservation<T> {
     fn drop(&mut self) {
         let mut lanes = self.shared.lanes.lock();
         if let Some(lane) = lanes.tenants.get_mut(&self.tenant) {
-            lane.reserved -= 1;
+            lane.reserved -= self.units;
         }
         lanes.tidy(&self.tenant);
     }
 }
 
-impl CallQueue {
-    pub(crate) fn new(per_tenant_max: usize, in_flight_max: usize, workers: Vec<Declaration>) -> CallQueue {
-        let mut by_name = BTreeMap::<String, Vec<Declaration>>::new();
-        for worker in workers {
-            let versions = by_name.entry(worker.name.clone()).or_default();
-            // Of two declarations of one version the later counts.
-            versions.retain(|other| other.version != worker.version);
-            versions.push(worker);
-        }
-        CallQueue {
-            shared: Arc::new(Shared { lanes: Mutex::default(), per_tenant_max, in_flight_max }),
-            workers: by_name,
-        }
-    }
-
-    pub(crate) fn is_known(&self, name: &str) -> bool {
-        self.workers.contains_key(name)
-    }
-
-    /// Calls to any version of the worker that run at once.
-    fn concurrency_max(&self, name: &str) -> usize {
-        let versions = self.workers.get(name).map(Vec::as_slice).unwrap_or_default();
-        versions.iter().map(|worker| worker.concurrency_max).max().unwrap_or(usize::MAX)
-    }
-
-    /// The worker of exactly that version; of the one registered last if a call names none. The error says what is
-    /// missing.
-    pub(crate) fn worker(&self, name: &str, version: Option<&str>) -> Result<&Declaration, String> {
-        let versions = self.workers.get(name).map(Vec::as_slice).unwrap_or_default();
-        let found = versions.iter().rfind(|worker| version.is_none_or(|version| version == worker.version));
-        found.ok_or_else(|| match (versions, version) {
-            ([], _) | (_, None) => format!("no worker named `{name}` is registered on this node"),
-            (others, Some(version)) => {
-                let others: Vec<&str> = others.iter().map(|worker| worker.version.as_str()).collect();
-                let others = others.join(", ");
-                format!("worker `{name}` is registered on this node in version {others}, not {version}")
-            }
-        })
+impl<T: Targeted> Queue<T> {
+    pub(crate) fn new(
+        per_tenant_max: usize,
+        in_flight_max: usize,
+        caps: BTreeMap<String, usize>,
+    ) -> Queue<T> {
+        let lanes = Mutex::new(Lanes {
+            tenants: BTreeMap::new(),
+            ring: VecDeque::new(),
+            weights: BTreeMap::new(),
+            in_flight: 0,
+            busy: BTreeMap::new(),
+        });
+        Queue { shared: Arc::new(Shared { lanes, per_tenant_max, in_flight_max, caps }) }
     }
 
     /// How much each tenant is given in its turn; 1 for those that are not named.
@@ -119,31 +108,36 @@ impl CallQueue {
         self.shared.lanes.lock().weights = weights;
     }
 
-    /// Room for one more call of the tenant, if there is any.
-    pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation> {
+    /// Room for one more of the tenant, if there is any.
+    pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation<T>> {
+        self.reserve_units(tenant, 1)
+    }
+
+    /// Room for so much, if there is any at all: what is too large for an empty lane would never get in.
+    pub(crate) fn reserve_units(&self, tenant: &TenantId, units: usize) -> Option<Reservation<T>> {
         let mut lanes = self.shared.lanes.lock();
         let lane = lanes.tenants.entry(tenant.clone()).or_default();
         if lane.reserved >= self.shared.per_tenant_max {
             return None;
         }
-        lane.reserved += 1;
-        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone() })
+        lane.reserved += units;
+        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone(), units })
     }
 
-    /// Tenants whose lane has next to no room: the backlog is not asked for their calls.
+    /// Tenants whose lane has next to no room: the backlog is not asked for what is theirs.
     pub(crate) fn full(&self) -> Vec<TenantId> {
         let max = self.shared.per_tenant_max;
         let lanes = self.shared.lanes.lock();
-        let is_full = |lane: &Lane| max.saturating_sub(lane.reserved) <= max / 8;
+        let is_full = |lane: &Lane<T>| max.saturating_sub(lane.reserved) <= max / 8;
         lanes.tenants.iter().filter(|(_, lane)| is_full(lane)).map(|(tenant, _)| tenant.clone()).collect()
     }
 
-    /// Queues a call whose row is durable and owned by this node.
-    pub(crate) fn push(&self, tenant: TenantId, row: CallRow, reservation: Reservation, hold: Hold) {
+    /// Queues what is durable and owned by this node.
+    pub(crate) fn push(&self, tenant: TenantId, row: T, reservation: Reservation<T>, hold: Hold) {
         let mut lanes = self.shared.lanes.lock();
         let lane = lanes.tenants.entry(tenant.clone()).or_default();
         let idle = lane.queued.is_empty();
-        let target = row.target.clone();
+        let target = row.target().to_owned();
         let item = Item { tenant: tenant.clone(), row, reservation, hold };
         match lane.queued.get_mut(&target) {
             Some(queue) => queue.push_back(item),
@@ -157,18 +151,44 @@ impl CallQueue {
         }
     }
 
-    /// The next call that may be handled now: tenants in turn, each as often as its weight says, workers within their caps. Calls dropped since they
-    /// were queued are left out.
-    pub(crate) fn next(&self) -> Option<Item> {
+    /// The next that may be handled now: tenants in turn, each as often as its weight says, workers within their caps.
+    /// Those dropped since they were queued are left out.
+    pub(crate) fn next(&self) -> Option<Item<T>> {
         // Their reservations lock the lanes when they end, so that must be after the lock.
         let mut dropped = Vec::new();
         let mut lanes = self.shared.lanes.lock();
-        let item = lanes.next(self, &mut dropped);
+        let item = lanes.next(&self.shared, &mut dropped);
         drop(lanes);
         item
     }
 
-    /// The call that `next` gave out is off this node's hands.
+    /// More of what `next` gave out, to be handled with it as one: same tenant, same target, `units` at most.
+    pub(crate) fn more(&self, tenant: &TenantId, target: &str, mut units: usize) -> Vec<Item<T>> {
+        let (mut dropped, mut more) = (Vec::new(), Vec::new());
+        let mut lanes = self.shared.lanes.lock();
+        let Some(lane) = lanes.tenants.get_mut(tenant) else { return more };
+        let Some(items) = lane.queued.get_mut(target) else { return more };
+        while let Some(item) = items.pop_front_if(|item| item.row.units() <= units) {
+            if item.hold.is_dropped() {
+                dropped.push(item);
+                continue;
+            }
+            units -= item.row.units();
+            more.push(item);
+        }
+        if items.is_empty() {
+            lane.queued.remove(target);
+            lane.ring.retain(|other| other != target);
+        }
+        if lane.queued.is_empty() {
+            lane.credit = 0;
+            lanes.ring.retain(|other| other != tenant);
+        }
+        drop(lanes);
+        more
+    }
+
+    /// What `next` gave out is off this node's hands.
     pub(crate) fn done(&self, tenant: &TenantId, target: &str) {
         let mut lanes = self.shared.lanes.lock();
         lanes.in_flight -= 1;
@@ -185,9 +205,9 @@ impl CallQueue {
     }
 }
 
-impl Lanes {
-    fn next(&mut self, queue: &CallQueue, dropped: &mut Vec<Item>) -> Option<Item> {
-        let max = queue.shared.in_flight_max;
+impl<T: Targeted> Lanes<T> {
+    fn next(&mut self, shared: &Shared<T>, dropped: &mut Vec<Item<T>>) -> Option<Item<T>> {
+        let max = shared.in_flight_max;
         if self.in_flight >= max {
             return None;
         }
@@ -199,7 +219,7 @@ impl Lanes {
             let has_room = in_flight < max.div_ceil(2) || in_flight < self.share(weight, max);
             let lane = self.tenants.get_mut(&tenant)?;
             let item = match has_room {
-                true => lane.next(&self.busy, queue, dropped),
+                true => lane.next(&self.busy, &shared.caps, dropped),
                 false => None,
             };
             let left = if lane.credit == 0 { weight } else { lane.credit } - 1;
@@ -212,13 +232,16 @@ impl Lanes {
             if let Some(item) = item {
                 lane.in_flight += 1;
                 self.in_flight += 1;
-                *self.busy.entry(item.row.target.clone()).or_default() += 1;
+                *self.busy.entry(item.row.target().to_owned()).or_default() += 1;
                 return Some(item);
             }
         }
         None
     }
 
+}
+
+impl<T> Lanes<T> {
     /// What a weight is worth beside those who wait. Looks at each of them, so it is asked only of who has much already.
     fn share(&self, weight: u32, max: usize) -> usize {
         let others: u64 = self.ring.iter().map(|tenant| u64::from(self.weight(tenant))).sum();
@@ -239,17 +262,23 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl<T> Default for Lane<T> {
+    fn default() -> Lane<T> {
+        Lane { reserved: 0, in_flight: 0, credit: 0, queued: BTreeMap::new(), ring: VecDeque::new() }
+    }
+}
+
+impl<T> Lane<T> {
     fn next(
         &mut self,
         busy: &BTreeMap<String, usize>,
-        queue: &CallQueue,
-        dropped: &mut Vec<Item>,
-    ) -> Option<Item> {
+        caps: &BTreeMap<String, usize>,
+        dropped: &mut Vec<Item<T>>,
+    ) -> Option<Item<T>> {
         for _ in 0..self.ring.len() {
             let target = self.ring.pop_front()?;
             let items = self.queued.get_mut(&target)?;
-            let cap = queue.concurrency_max(&target);
+            let cap = caps.get(&target).copied().unwrap_or(usize::MAX);
             let mut found = None;
             if busy.get(&target).copied().unwrap_or(0) < cap {
                 while found.is_none()
@@ -285,7 +314,7 @@ mod tests {
         TenantId::new(name).expect("valid")
     }
 
-    fn push(queue: &CallQueue, held: &Held, of: &str, token: u64, target: &str) {
+    fn push(queue: &Queue<CallRow>, held: &Held, of: &str, token: u64, target: &str) {
         let row = CallRow {
             instance: Uuid::from_u128(1),
             token,
@@ -303,7 +332,7 @@ mod tests {
         queue.push(tenant, row, reservation, hold);
     }
 
-    fn tokens(queue: &CallQueue) -> Vec<u64> {
+    fn tokens(queue: &Queue<CallRow>) -> Vec<u64> {
         let mut handled = Vec::new();
         while let Some(item) = queue.next() {
             handled.push(item.row.token);
@@ -314,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_dropped_call_is_left_out_and_frees_its_room() {
-        let (queue, held) = (CallQueue::new(2, 10, vec![]), Held::default());
+        let (queue, held) = (Queue::new(2, 10, BTreeMap::new()), Held::default());
         push(&queue, &held, "acme", 1, "a");
         push(&queue, &held, "acme", 2, "a");
         assert!(queue.reserve(&tenant("acme")).is_none());
@@ -326,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_tenant_takes_half_at_most_while_others_wait() {
-        let (queue, held) = (CallQueue::new(8, 4, vec![]), Held::default());
+        let (queue, held) = (Queue::new(8, 4, BTreeMap::new()), Held::default());
         for token in 0..8 {
             push(&queue, &held, "acme", token, "a");
         }
@@ -343,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_tenant_is_served_as_often_as_its_weight_says() {
-        let (queue, held) = (CallQueue::new(10, 10, vec![]), Held::default());
+        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
         queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
         for token in 0..6 {
             push(&queue, &held, "acme", token, "a");
@@ -365,24 +394,43 @@ mod tests {
 
     #[test]
     fn weight_is_worth_room_while_others_wait() {
-        let (queue, held) = (CallQueue::new(20, 8, vec![]), Held::default());
+        let (queue, held) = (Queue::new(20, 8, BTreeMap::new()), Held::default());
         queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
         for token in 0..8 {
             push(&queue, &held, "acme", token, "a");
             push(&queue, &held, "zoo", 10 + token, "a");
         }
-        let taken: Vec<Item> = std::iter::from_fn(|| queue.next()).collect();
+        let taken: Vec<Item<CallRow>> = std::iter::from_fn(|| queue.next()).collect();
         let of_acme = taken.iter().filter(|item| item.tenant == tenant("acme")).count();
         assert_eq!((taken.len(), of_acme), (8, 6));
     }
 
     #[test]
     fn tenants_and_their_targets_are_served_in_turn() {
-        let (queue, held) = (CallQueue::new(10, 10, vec![]), Held::default());
+        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
         for (token, target) in [(1, "a"), (2, "a"), (3, "b"), (4, "a")] {
             push(&queue, &held, "acme", token, target);
         }
         push(&queue, &held, "zoo", 10, "a");
         assert_eq!(tokens(&queue), [1, 10, 3, 2, 4]);
+    }
+
+    #[test]
+    fn more_of_the_same_is_taken_along() {
+        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
+        for (token, target) in [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "a")] {
+            push(&queue, &held, "acme", token, target);
+        }
+        let first = queue.next().expect("one is there");
+        held.drop_row(&tenant("acme"), QueueKey::Call { instance: Uuid::from_u128(1), token: 2 });
+        let more = queue.more(&first.tenant, "a", 1);
+        assert_eq!(more.iter().map(|item| item.row.token).collect::<Vec<_>>(), [4]);
+        queue.done(&first.tenant, "a");
+        assert_eq!(tokens(&queue), [3, 5]);
+        let all: Vec<_> = { push(&queue, &held, "acme", 6, "a"); queue.more(&tenant("acme"), "a", 9) };
+        assert_eq!(all.len(), 1);
+        drop((first, more, all));
+        let lanes = queue.shared.lanes.lock();
+        assert!(lanes.tenants.is_empty() && lanes.busy.is_empty() && lanes.ring.is_empty());
     }
 }

@@ -5,7 +5,9 @@
 //! load → decide → commit, `children` and `fanout` start instances for instances, `committer` folds commits into batches, `rows` turns a decision into rows.
 //! This crate must never serve HTTP and never decide what a workflow does next: that is `machine`'s.
 
+mod addressing;
 pub mod api;
+mod callees;
 mod calls;
 mod children;
 pub mod clock;
@@ -15,7 +17,7 @@ mod committer;
 pub mod datasets;
 mod dead_letters;
 mod definitions;
-mod delivery;
+mod deliveries;
 pub mod egress;
 pub mod engine;
 mod events;
@@ -35,6 +37,7 @@ pub mod node;
 pub mod options;
 pub mod outbox;
 mod patience;
+mod publishing;
 mod refusal;
 pub mod retention;
 mod rows;
@@ -45,8 +48,10 @@ pub mod secrets;
 mod signals;
 mod slots;
 mod starts;
+mod subscribers;
 mod tasks;
 mod tasks_for_people;
+mod telling;
 mod trace;
 mod turn;
 mod versions;

@@ -50,9 +50,21 @@ impl Metrics {
 
     /// Counts one message: `outcome` is `processed`, `retried` or `dead-lettered`.
     pub(crate) fn message(&self, tenant: &str, target: &str, outcome: &'static str, micros: u64) {
+        self.messages(tenant, target, outcome, 1, micros);
+    }
+
+    /// Counts several that were handled as one.
+    pub(crate) fn messages(
+        &self,
+        tenant: &str,
+        target: &str,
+        outcome: &'static str,
+        count: u64,
+        micros: u64,
+    ) {
         let mut messages = self.messages.lock();
         let entry = messages.entry((tenant.to_owned(), target.to_owned(), outcome)).or_default();
-        entry.count += 1;
+        entry.count += count;
         entry.micros += micros;
     }
 
@@ -90,14 +102,14 @@ impl Metrics {
             ];
             all.push(Metric {
                 name: "windlass_messages_total",
-                help: "calls handled, by tenant, target and outcome",
+                help: "calls and deliveries handled, by tenant, target and outcome",
                 kind: "counter",
                 labels: labels.clone(),
                 value: *count as f64,
             });
             all.push(Metric {
                 name: "windlass_messages_seconds_total",
-                help: "time spent handling calls",
+                help: "time spent handling calls and deliveries",
                 kind: "counter",
                 labels,
                 value: *micros as f64 / 1e6,

@@ -2,11 +2,13 @@
 
 use crate::{
     Handle,
+    callees::Callees,
     clock::{Clock, Dice, Entropy, SystemClock},
     clocks::Clocks,
     collections::Collecting,
     committer::{Committer, Pipeline},
     definitions::{Definitions, Programs},
+    deliveries,
     egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
@@ -14,13 +16,14 @@ use crate::{
     held::Held,
     hints,
     hub::Hub,
-    lanes::CallQueue,
+    lanes::Queue,
     metrics::Metrics,
     options::Options,
     outbox::{self, NoBus, Publish},
     retention, schedules,
     secrets::{self, Keyring},
     slots::Slots,
+    subscribers::{self, Subscribers},
     tasks::{Halt, Tasks},
 };
 use futures_util::future::BoxFuture;
@@ -117,6 +120,8 @@ impl Node {
             batches_in_flight_max: options.batches_in_flight_max,
             commits_queued_max: options.commits_queued_max,
         };
+        let subscribers = Subscribers::new(&workers);
+        let callees = Callees::new(workers);
         let engine = Arc::new(Engine {
             node,
             committer: Committer::start(&tasks, pipeline),
@@ -125,7 +130,19 @@ impl Node {
             turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),
             slots: Slots::new(),
             held: Held::default(),
-            calls: CallQueue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, workers),
+            calls: Queue::new(
+                options.calls_queued_per_tenant_max,
+                options.calls_in_flight_max,
+                callees.caps(),
+            ),
+            callees,
+            deliveries: Queue::new(
+                options.deliveries_queued_per_tenant_max,
+                options.deliveries_in_flight_max,
+                subscribers.caps(),
+            ),
+            deliveries_left: AtomicBool::new(false),
+            subscribers,
             egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
             secrets,
             wake: Wake::new(),
@@ -146,9 +163,11 @@ impl Node {
             tasks,
         });
         engine.clocks.set(engine.store.clocks().await?);
+        subscribers::reload(&engine).await?;
         let tasks = &engine.tasks;
         // A stop waits for the finder, so that it claims nothing after the node has left.
         tasks.spawn(finder::run(engine.clone()));
+        tasks.spawn(deliveries::run(engine.clone()));
         tasks.spawn(schedules::run(engine.clone()));
         tasks.spawn_pump(outbox::run(engine.clone(), bus));
         tasks.spawn_pump(keep_lease(engine.clone(), sole));

@@ -18,6 +18,10 @@ pub struct Options {
     pub calls_queued_per_tenant_max: usize,
     /// Calls being handled at once; one tenant takes half of them at most while calls of others wait.
     pub calls_in_flight_max: usize,
+    /// Events for workers of one tenant kept in memory; beyond it they stay in the store.
+    pub deliveries_queued_per_tenant_max: usize,
+    /// Calls of handlers of events being made at once.
+    pub deliveries_in_flight_max: usize,
     /// Rows one claim takes.
     pub claim_max: usize,
     /// The safety re-scan that catches whatever a lost wake left behind. `None` only in tests that break it.
@@ -56,6 +60,8 @@ impl Default for Options {
             turns_in_flight_max: 4096,
             calls_queued_per_tenant_max: 16_384,
             calls_in_flight_max: 1024,
+            deliveries_queued_per_tenant_max: 16_384,
+            deliveries_in_flight_max: 1024,
             claim_max: 512,
             rescan: Some(Span::from_secs(30)),
             lease: Span::from_secs(15),
@@ -89,6 +95,8 @@ impl Options {
             ("turns_in_flight_max", self.turns_in_flight_max),
             ("calls_queued_per_tenant_max", self.calls_queued_per_tenant_max),
             ("calls_in_flight_max", self.calls_in_flight_max),
+            ("deliveries_queued_per_tenant_max", self.deliveries_queued_per_tenant_max),
+            ("deliveries_in_flight_max", self.deliveries_in_flight_max),
             ("claim_max", self.claim_max),
             ("answer_bytes_max", self.answer_bytes_max),
             ("poison.attempts_max", self.poison.attempts_max as usize),

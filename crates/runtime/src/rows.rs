@@ -4,7 +4,7 @@ mod kin;
 
 pub(crate) use kin::parent_closed;
 
-use crate::{dead_letters, delivery, engine::Engine, events, lanes::Reservation, lost, slots, turn};
+use crate::{dead_letters, engine::Engine, events, lanes::Reservation, lost, slots, telling, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -37,7 +37,7 @@ pub(crate) struct Change<'a> {
 #[derive(Default)]
 pub(crate) struct Born {
     pub(crate) state_json: Vec<u8>,
-    calls: Vec<(CallRow, Reservation)>,
+    calls: Vec<(CallRow, Reservation<CallRow>)>,
     continues: Vec<(SignalRow, OwnedSemaphorePermit)>,
     /// For other instances.
     signals: Vec<(SignalRow, OwnedSemaphorePermit)>,
@@ -428,7 +428,7 @@ impl Born {
         let signals = if engine.is_stopping() { vec![] } else { self.signals };
         for (row, permit) in signals {
             let (owned, claimed) = (engine.clone(), Claimed { tenant: tenant.clone(), row });
-            engine.tasks.spawn(async move { delivery::deliver_signal(&owned, claimed, Some(permit)).await });
+            engine.tasks.spawn(async move { telling::deliver_signal(&owned, claimed, Some(permit)).await });
         }
         for (task, status, version) in self.tasks {
             engine.hub.changed(tenant, "task", task, status, version, now);

@@ -2,11 +2,11 @@
 
 use crate::{
     api::{Refusal, Signal},
-    delivery,
     engine::Engine,
     patience::Patience,
     refusal, rows,
     starts::to_the_end,
+    telling,
 };
 use machine::{
     Data, TenantId,
@@ -178,7 +178,7 @@ async fn commit_signal(
     }
     match permit {
         Some(permit) => {
-            delivery::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
+            telling::deliver_signal(engine, Claimed { tenant: tenant.clone(), row }, Some(permit)).await;
         }
         None => engine.backlog(),
     }

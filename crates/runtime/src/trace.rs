@@ -7,13 +7,18 @@ use uuid::Uuid;
 /// The `traceparent` that a call is made with: the trace of whoever started the instance, or one named after the
 /// instance, and a span of the call's own. Attempts of one call are the same span.
 pub(crate) fn of_call(instance: Uuid, call: &Call) -> String {
-    let hash: [u8; 32] = Sha256::digest(call.key.as_bytes()).into();
+    child(call.trace.traceparent.as_deref(), instance, &call.key)
+}
+
+/// A span of its own, named after `key`, in the trace of `parent`; in one named after `root` if there is none.
+pub(crate) fn child(parent: Option<&str>, root: Uuid, key: &str) -> String {
+    let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
     // An all-zero span is no span.
     let span = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")).max(1);
-    let parent: Vec<&str> = call.trace.traceparent.iter().flat_map(|text| text.split('-')).collect();
+    let parent: Vec<&str> = parent.iter().flat_map(|text| text.split('-')).collect();
     match parent.as_slice() {
         ["00", trace, _, flags] => format!("00-{trace}-{span:016x}-{flags}"),
-        _ => format!("00-{}-{span:016x}-01", instance.simple()),
+        _ => format!("00-{}-{span:016x}-01", root.simple()),
     }
 }
 

@@ -31,6 +31,28 @@ pub enum Write {
         instance: Uuid,
         token: u64,
     },
+    /// Deletes the delivery if `attempt` is the stored count; `Conflict::Gone` if it is not there or not so.
+    ConsumeDelivery {
+        id: Uuid,
+        attempt: u32,
+    },
+    /// Keeps a delivery that was lent out of sight until then, if `attempt` is the stored count; `Conflict::Gone` if it is
+    /// not there or not so.
+    ExtendDelivery {
+        id: Uuid,
+        attempt: u32,
+        visible_at: Time,
+    },
+    /// Inserts the worker if `expected_version` is 0, else replaces it if that is the stored version; else
+    /// `Conflict::Version`.
+    PutWorker {
+        row: WorkerRow,
+        expected_version: i64,
+    },
+    /// Deletes the worker; `Conflict::Gone` if it is not there.
+    DeleteWorker {
+        name: String,
+    },
     /// Deletes the dead letter; `Conflict::Gone` if it is not there.
     ConsumeDeadLetter {
         id: Uuid,
@@ -99,6 +121,14 @@ pub enum Write {
     Signal(SignalRow),
     Timer(TimerRow),
     Call(CallRow),
+    Delivery(Box<DeliveryRow>),
+    /// Puts a delivery back as backlog the way a call is, whatever its count was; nothing if it is gone.
+    RetryDelivery {
+        id: Uuid,
+        visible_at: Time,
+        attempt: u32,
+        last_error: Option<Vec<u8>>,
+    },
     /// Puts a failed call back as backlog (no owner) with a later `visible_at`, its attempt count raised; nothing if
     /// it is gone.
     RetryCall {
@@ -243,6 +273,8 @@ impl Write {
             Write::Signal(row) => (1, row.envelope.len()),
             Write::Timer(row) => (1, row.envelope.len()),
             Write::Call(row) => (1, row.envelope.len()),
+            Write::Delivery(row) => (1, row.events.bytes().len()),
+            Write::PutWorker { row, .. } => (1, row.declaration.len()),
             Write::Outbox(row) => (1, row.event.len()),
             Write::DeadLetter(row) => (1, row.envelope.len()),
             Write::CreateTask(row) => (1, row.payload.len()),

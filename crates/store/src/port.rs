@@ -104,7 +104,15 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Claimed<CallRow>>>;
     /// Timers due at `now`.
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>>;
-    /// The earliest time at which unowned work of any kind becomes due, if there is any.
+    /// Deliveries that are due of the workers named, to every tenant its share by weight. Of one order key the oldest row
+    /// only, and none while that is owned or not yet due.
+    async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>>;
+    /// The earliest time at which an unowned delivery of one of these workers becomes due, if there is any.
+    async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>>;
+    /// Lends due deliveries of one worker to whoever asks: out of sight until `until`, their attempts counted. They stay
+    /// unowned, so that whoever does not answer in time loses them.
+    async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>>;
+    /// The earliest time at which unowned signals, timers or calls become due, if there are any.
     async fn next_due(&self) -> Result<Option<Time>>;
     /// Every queue row the node owns, at most `limit`. Reads the queues from end to end: for a check now and then.
     async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>>;
@@ -124,6 +132,7 @@ pub trait Store: Send + Sync + 'static {
     async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>>;
     async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>>;
     async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>>;
+    async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>>;
     async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>>;
     async fn key_by_id(&self, key_id: &str) -> Result<Option<(TenantId, KeyRow)>>;
 
@@ -175,6 +184,16 @@ pub trait Store: Send + Sync + 'static {
         page: &Page,
     ) -> Result<Vec<DeadLetterRow>>;
     async fn tenants(&self) -> Result<Vec<TenantRow>>;
+    /// Workers of all tenants, by tenant and name.
+    async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>>;
+    /// Oldest first, those after `after`.
+    async fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>>;
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>>;
     /// By name.
     async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>>;
@@ -201,6 +220,8 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- events ----
     async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>>;
+    /// Those of them that are there, in the order given.
+    async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>>;
     async fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>>;
     async fn events(&self, tenant: &TenantId, filter: &EventFilter, page: &Page) -> Result<Vec<EventRow>>;
     /// Events in the order of their commits, those after the cursor, at most `limit` and [`PAGE_MAX`]. What commits late

@@ -11,6 +11,7 @@ mod bind;
 mod channel;
 mod claim;
 mod dataset;
+mod delivery;
 mod doctor;
 mod error;
 mod event;

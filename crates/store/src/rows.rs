@@ -1,6 +1,9 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
+mod delivery;
 mod schedule;
+
+pub use delivery::{DeliveryAsk, DeliveryRow, EventIds, Loan, WorkerRow};
 
 use machine::{TenantId, Time};
 pub use schedule::{CollectionRow, EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
@@ -150,6 +153,7 @@ pub enum QueueKey {
     Signal { id: Uuid },
     Timer { instance: Uuid, token: u64 },
     Call { instance: Uuid, token: u64 },
+    Delivery { id: Uuid },
 }
 
 impl SignalRow {
@@ -245,7 +249,7 @@ pub struct InboxRow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetterRow {
     pub id: Uuid,
-    /// `signal timer call`.
+    /// `signal timer call saga delivery`.
     pub source: String,
     /// `deserialization definition-missing snapshot-inconsistent retries-exhausted`.
     pub reason: String,

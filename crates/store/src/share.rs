@@ -1,7 +1,7 @@
 //! How the rows of one claim are shared out among the tenants that have something due.
 
 use machine::{TenantId, Time};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a tenant's backlog looks like to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,30 @@ pub(crate) fn shares(
     let total: u64 = waiting.iter().map(|one| u64::from(one.weight.max(1))).sum();
     let share = |weight: u32| (limit as u64 * u64::from(weight.max(1))).div_ceil(total.max(1)) as usize;
     waiting.into_iter().map(|one| (one.tenant, share(one.weight))).collect()
+}
+
+/// The same for what waits for several workers: a tenant's share is split evenly over the workers that it has something
+/// due for.
+pub(crate) fn of_workers<'w>(
+    waiting: Vec<(&'w str, Waiting)>,
+    now: Time,
+    limit: usize,
+    full: &[TenantId],
+) -> Vec<(&'w str, TenantId, usize)> {
+    let mut tenants = BTreeMap::<TenantId, (Waiting, Vec<&'w str>)>::new();
+    for (worker, one) in waiting.into_iter().filter(|(_, one)| one.oldest <= now) {
+        let (of_tenant, workers) =
+            tenants.entry(one.tenant.clone()).or_insert_with(|| (one.clone(), Vec::new()));
+        of_tenant.oldest = of_tenant.oldest.min(one.oldest);
+        workers.push(worker);
+    }
+    let shares = shares(tenants.values().map(|(one, _)| one.clone()).collect(), now, limit, full);
+    let of_tenant = |(tenant, share): (TenantId, usize)| {
+        let workers = &tenants[&tenant].1;
+        let share = share.div_ceil(workers.len());
+        workers.iter().map(move |worker| (*worker, tenant.clone(), share)).collect::<Vec<_>>()
+    };
+    shares.into_iter().flat_map(of_tenant).collect()
 }
 
 /// Whether somebody took all of its share, and so may have left something behind.
@@ -66,6 +90,24 @@ mod tests {
         check(&[("a", 1, 1), ("b", 2, 1), ("late", 101, 1)], 4, &["a"], &[("b", 4)]);
         check(&[("a", 1, 1000), ("b", 2, 1)], 10, &[], &[("a", 10), ("b", 1)]);
         check(&[("a", 1, 0), ("b", 2, 1), ("c", 3, 1)], 1, &[], &[("a", 1), ("b", 1), ("c", 1)]);
+    }
+
+    #[test]
+    fn a_tenants_share_is_split_over_its_workers() {
+        let waiting = |worker: &'static str, name: &str, oldest: i64| {
+            let tenant = TenantId::new(name).expect("valid");
+            (worker, Waiting { tenant, oldest: Time(oldest), weight: 1 })
+        };
+        let all = vec![
+            waiting("mail", "a", 5),
+            waiting("mail", "b", 3),
+            waiting("ship", "a", 1),
+            waiting("late", "a", 101),
+        ];
+        let found = of_workers(all, Time(100), 8, &[]);
+        let found: Vec<(&str, &str, usize)> =
+            found.iter().map(|(worker, tenant, share)| (*worker, tenant.as_str(), *share)).collect();
+        assert_eq!(found, [("mail", "a", 2), ("ship", "a", 2), ("mail", "b", 4)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod backup;
 mod claim;
 mod core;
 mod dataset;
+mod delivery;
 mod doctor;
 mod error;
 mod event;

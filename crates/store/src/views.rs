@@ -108,6 +108,8 @@ pub struct Counts {
     pub signals: u64,
     pub timers: u64,
     pub calls: u64,
+    /// Rows; what was published together is one until it fails.
+    pub deliveries: u64,
     pub dead_letters: u64,
     pub outbox: u64,
     pub tasks_open: u64,
@@ -160,4 +162,10 @@ pub struct ScheduleFilter {
 pub struct EventFilter {
     pub event_type: Option<String>,
     pub source: Option<String>,
+}
+
+/// Which deliveries to list.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryFilter {
+    pub worker: Option<String>,
 }

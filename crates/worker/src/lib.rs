@@ -1,13 +1,17 @@
-//! Is told to act. What a worker author sees: [`Worker`], [`Context`], [`Outcome`], [`Declaration`].
+//! Is told to act. What a worker author sees: [`Worker`], [`Context`], [`Outcome`] for calls, [`Handler`], [`Delivery`],
+//! [`Handled`] for events, and [`Declaration`].
 //!
 //! A worker is declared once: its name, its retry policy, its bounds and its handler. The runtime gives every
 //! worker the same wiring (tenant, stable key, retry with back-off, dead letters). A worker never sees the runtime
 //! or the store.
 
+mod event;
+
 use async_trait::async_trait;
 use machine::{Data, TenantId, time::Span};
 use std::sync::Arc;
 
+pub use event::{Delivery, Emit, Handled, Handler, On, each};
 pub use machine::retry::RetryPolicy;
 
 /// Handles calls. Called at least once per call; `context.key` is the same on every attempt, so use it to make
@@ -96,6 +100,8 @@ pub struct Declaration {
     /// An attempt that takes longer counts as failed.
     pub timeout: Span,
     pub worker: Arc<dyn Worker>,
+    /// The events it handles, if any.
+    pub on: Option<On>,
 }
 
 impl Declaration {
@@ -108,7 +114,38 @@ impl Declaration {
             concurrency_max: 256,
             timeout: Span::from_secs(60),
             worker: Arc::new(worker),
+            on: None,
         }
+    }
+
+    /// A worker that handles events of these types, one at a time, with the same default policy. A type that ends with
+    /// `*` is the beginning of a type.
+    pub fn on<T: Into<String>>(
+        name: impl Into<String>,
+        types: impl IntoIterator<Item = T>,
+        handler: impl Handler,
+    ) -> Declaration {
+        let types = types.into_iter().map(Into::into).collect();
+        let on = On { types, batch_max: 1, order_by: None, handler: Arc::new(handler) };
+        let not_callable =
+            from_fn(|_, _| Outcome::fail(Class::Validation, "this worker handles events; no step calls it"));
+        Declaration { on: Some(on), ..Declaration::new(name, not_callable) }
+    }
+
+    /// Events handed over in one call.
+    pub fn batch_max(mut self, batch_max: usize) -> Declaration {
+        if let Some(on) = &mut self.on {
+            on.batch_max = batch_max.max(1);
+        }
+        self
+    }
+
+    /// Where the order key of an event is found; see [`On::order_by`].
+    pub fn order_by(mut self, path: impl Into<String>) -> Declaration {
+        if let Some(on) = &mut self.on {
+            on.order_by = Some(path.into());
+        }
+        self
     }
 
     pub fn version(mut self, version: impl Into<String>) -> Declaration {

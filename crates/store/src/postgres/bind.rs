@@ -34,6 +34,11 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<
         Write::ConsumeCall { instance, token: of } => {
             guard(S::DeleteCall, Conflict::Gone, queue_key(tenant, *instance, *of))
         }
+        Write::ConsumeDelivery { id: delivery, attempt } => {
+            let values = vec![text(tenant), id(*delivery), int((*attempt).into())];
+            guard(S::DeleteDelivery, Conflict::Gone, values)
+        }
+        Write::Delivery(row) => plain(S::Delivery, delivery(tenant, row)),
         Write::ConsumeDeadLetter { id: letter } => {
             guard(S::DeleteDeadLetter, Conflict::Gone, vec![text(tenant), id(*letter)])
         }
@@ -98,6 +103,23 @@ fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
             values.push(id(*owner));
             plain(S::ReleaseCall, values)
         }
+        Write::Release { row: QueueKey::Delivery { id: of }, owner } => {
+            plain(S::ReleaseDelivery, vec![text(tenant), id(*of), id(*owner)])
+        }
+        Write::RetryDelivery { id: of, visible_at, attempt, last_error } => {
+            let values = vec![
+                text(tenant),
+                id(*of),
+                time(*visible_at),
+                int((*attempt).into()),
+                maybe_bytes(last_error),
+            ];
+            plain(S::RetryDelivery, values)
+        }
+        Write::ExtendDelivery { id: of, attempt, visible_at } => {
+            let values = vec![text(tenant), id(*of), int((*attempt).into()), time(*visible_at)];
+            guard(S::ExtendDelivery, Conflict::Gone, values)
+        }
         Write::DropCall { instance, token: of } => plain(S::DeleteCall, queue_key(tenant, *instance, *of)),
         Write::DropTimer { instance, token: of } => plain(S::DeleteTimer, queue_key(tenant, *instance, *of)),
         Write::Dataset(row) => {
@@ -151,6 +173,7 @@ fn event<'a>(tenant: &'a str, row: &'a EventRow, place: i64) -> Vec<Value<'a>> {
         int(row.collected.cast_signed()),
         bytes(&row.event),
         int(place),
+        int(row.delivered.cast_signed()),
     ]
 }
 
@@ -322,6 +345,21 @@ fn call<'a>(tenant: &'a str, row: &'a CallRow) -> Vec<Value<'a>> {
         int(row.attempt.into()),
         maybe_id(row.owner),
         bytes(&row.envelope),
+        maybe_bytes(&row.last_error),
+    ]
+}
+
+fn delivery<'a>(tenant: &'a str, row: &'a DeliveryRow) -> Vec<Value<'a>> {
+    vec![
+        text(tenant),
+        id(row.id),
+        text(&row.worker),
+        maybe_text(row.order_key.as_deref()),
+        time(row.created_at),
+        time(row.visible_at),
+        int(row.attempt.into()),
+        maybe_id(row.owner),
+        bytes(row.events.bytes()),
         maybe_bytes(&row.last_error),
     ]
 }

@@ -222,7 +222,7 @@ impl Postgres {
         Ok((claimed, exhausted))
     }
 
-    async fn claim_with<T>(
+    pub(super) async fn claim_with<T>(
         &self,
         node: Uuid,
         sql: &str,

@@ -40,21 +40,26 @@ pub(super) const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT $1";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-    started, collected, event";
+    started, collected, event, delivered";
 pub(super) const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event FROM events WHERE tenant = $1";
+    collected, event, delivered FROM events WHERE tenant = $1";
+pub(super) const EVENTS_OF: &str =
+    "SELECT e.id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
+    collected, event, delivered FROM unnest($2) WITH ORDINALITY AS r(id, ord)
+    JOIN events e ON e.tenant = $1 AND e.id = r.id ORDER BY r.ord";
 pub(super) const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = $1 AND kind = 'schedule' AND event_type IN ($2, '') LIMIT $3";
 pub(super) const KEEPS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE kept_until IS NOT NULL)";
-/// The worker or endpoint a given-up call was for; NULL for other dead letters.
+/// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
 const ORIGIN_WORKER: &str =
-    "CASE WHEN source = 'call' THEN convert_from(origin, 'UTF8')::json ->> 'name' END";
+    "CASE WHEN source IN ('call', 'delivery') THEN convert_from(origin, 'UTF8')::json ->> 'name' END";
 /// All of one moment: one statement.
 const COUNTS: &str = "SELECT
     (SELECT count(*) FROM wf_signal_q WHERE $1 IS NULL OR tenant = $1),
     (SELECT count(*) FROM wf_schedule_q WHERE $1 IS NULL OR tenant = $1),
     (SELECT count(*) FROM calls WHERE $1 IS NULL OR tenant = $1),
+    (SELECT count(*) FROM deliveries WHERE $1 IS NULL OR tenant = $1),
     (SELECT count(*) FROM wf_dlq WHERE $1 IS NULL OR tenant = $1),
     (SELECT count(*) FROM outbox WHERE $1 IS NULL OR tenant = $1),
     (SELECT count(*) FROM wf_tasks WHERE ($1 IS NULL OR tenant = $1) AND status IN ('open', 'claimed')),
@@ -182,7 +187,7 @@ impl Postgres {
         let scope = tenant.map_or(Scope::All, of);
         let map = |row: &Row| {
             let count = |at: usize| get::<i64>(row, at).map(|count| count as u64);
-            let by_status: Option<String> = get(row, 6)?;
+            let by_status: Option<String> = get(row, 7)?;
             let by_status = by_status.unwrap_or_else(|| "{}".to_owned());
             let by_status: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(&by_status).unwrap_or_default();
@@ -192,9 +197,10 @@ impl Postgres {
                 signals: count(0)?,
                 timers: count(1)?,
                 calls: count(2)?,
-                dead_letters: count(3)?,
-                outbox: count(4)?,
-                tasks_open: count(5)?,
+                deliveries: count(3)?,
+                dead_letters: count(4)?,
+                outbox: count(5)?,
+                tasks_open: count(6)?,
             })
         };
         let values = [maybe_text(tenant.map(TenantId::as_str))];
@@ -305,5 +311,6 @@ pub(super) fn event(row: &Row) -> std::result::Result<EventRow, PgError> {
         started: count(9)?,
         collected: count(10)?,
         event: get(row, 11)?,
+        delivered: count(12)?,
     })
 }

@@ -77,10 +77,11 @@ const KEEP_KEY: &str = "INSERT INTO deployment_keys (name, value) VALUES ($1, $2
 const KEY: &str = "SELECT value FROM deployment_keys WHERE name = $1";
 
 /// Makes a node's rows backlog. A scan: take-overs are rare, an index on the owner would cost every insert.
-const RELEASE: [&str; 3] = [
+const RELEASE: [&str; 4] = [
     "UPDATE wf_signal_q SET owner = NULL WHERE owner = $1 RETURNING 1",
     "UPDATE wf_schedule_q SET owner = NULL WHERE owner = $1 RETURNING 1",
     "UPDATE calls SET owner = NULL WHERE owner = $1 RETURNING 1",
+    "UPDATE deliveries SET owner = NULL WHERE owner = $1 RETURNING 1",
 ];
 
 /// How often a take-over that met a batch in flight is tried.

@@ -161,10 +161,16 @@ fn is_rare(write: &Write) -> bool {
         | CreateKey(_)
         | RevokeKey { .. }
         | ScheduleFollows { .. }
+        | PutWorker { .. }
+        | DeleteWorker { .. }
         | AdvanceClock { .. } => true,
         ConsumeSignal { .. }
         | ConsumeTimer { .. }
         | ConsumeCall { .. }
+        | ConsumeDelivery { .. }
+        | ExtendDelivery { .. }
+        | Delivery(_)
+        | RetryDelivery { .. }
         | ConsumeDeadLetter { .. }
         | ClaimKey(_)
         | CreateInstance { .. }
@@ -246,7 +252,12 @@ fn touched_rows(write: &Write, key: &mut Meet<'_>) {
             QueueKey::Signal { id } => key("signal", &|h| id.hash(h)),
             QueueKey::Timer { instance, token } => key("timer", &|h| (instance, token).hash(h)),
             QueueKey::Call { instance, token } => key("call", &|h| (instance, token).hash(h)),
+            QueueKey::Delivery { id } => key("delivery", &|h| id.hash(h)),
         },
+        Write::ConsumeDelivery { id, .. }
+        | Write::ExtendDelivery { id, .. }
+        | Write::RetryDelivery { id, .. } => key("delivery", &|h| id.hash(h)),
+        Write::Delivery(row) => key("delivery", &|h| row.id.hash(h)),
         Write::ConsumeDeadLetter { id } => key("letter", &|h| id.hash(h)),
         Write::DeadLetter(row) => key("letter", &|h| row.id.hash(h)),
         Write::ClaimKey(row) => key("inbox", &|h| (&row.scope, &row.key).hash(h)),
@@ -331,6 +342,7 @@ mod tests {
                 taken: 0,
                 started: 0,
                 collected: 0,
+                delivered: 0,
                 event: vec![],
             };
             commit(vec![Write::Publish(Box::new(row))])

@@ -33,7 +33,8 @@ pub(super) const NEXT_DUE: &str = "SELECT
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 pub(super) const OWNED: &str = "SELECT 0::bigint, tenant, id, 0::bigint FROM wf_signal_q WHERE owner = $1
     UNION ALL SELECT 1, tenant, instance, token FROM wf_schedule_q WHERE owner = $1
-    UNION ALL SELECT 2, tenant, instance, token FROM calls WHERE owner = $1 LIMIT $2";
+    UNION ALL SELECT 2, tenant, instance, token FROM calls WHERE owner = $1
+    UNION ALL SELECT 3, tenant, id, 0 FROM deliveries WHERE owner = $1 LIMIT $2";
 pub(super) const TASK: &str = "SELECT id, instance, token, step, title, status, assignee, candidate_users,
     candidate_groups, payload, form, result, priority, due_at, version, created_at, updated_at, ended_at
     FROM wf_tasks WHERE tenant = $1";
@@ -88,7 +89,8 @@ pub(super) fn queue_key(row: &Row) -> Read<Claimed<QueueKey>> {
     let key = match get::<i64>(row, 0)? {
         0 => QueueKey::Signal { id: name },
         1 => QueueKey::Timer { instance: name, token },
-        _ => QueueKey::Call { instance: name, token },
+        2 => QueueKey::Call { instance: name, token },
+        _ => QueueKey::Delivery { id: name },
     };
     Ok(Claimed { tenant: tenant(row, 1)?, row: key })
 }

@@ -1,6 +1,7 @@
 //! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, schedules, clocks.
 
 use super::{
+    delivery,
     session::Session,
     value::{Value, bytes, id, int, maybe_id, maybe_text, maybe_time, text, time},
 };
@@ -68,11 +69,13 @@ const UPDATE_COLLECTION: &str = "UPDATE schedule_collections SET version = versi
     WHERE tenant = $1 AND schedule = $2 AND version = $4 RETURNING 1";
 const RESET_COLLECTION: &str = "INSERT INTO schedule_collections AS c (tenant, schedule, version, open)
     VALUES ($1, $2, 1, '') ON CONFLICT (tenant, schedule) DO UPDATE SET version = c.version + 1, open = ''";
-const ADVANCE: [&str; 5] = [
+const DELETE_WORKER: &str = "DELETE FROM workers WHERE tenant = $1 AND name = $2 RETURNING 1";
+const ADVANCE: [&str; 6] = [
     "INSERT INTO tenant_clocks AS c (tenant, ahead_us) VALUES ($1, $2)
      ON CONFLICT (tenant) DO UPDATE SET ahead_us = c.ahead_us + excluded.ahead_us",
     "UPDATE wf_schedule_q SET due_at = due_at - $2 WHERE tenant = $1",
     "UPDATE calls SET visible_at = visible_at - $2 WHERE tenant = $1",
+    "UPDATE deliveries SET visible_at = visible_at - $2 WHERE tenant = $1",
     "UPDATE wf_signal_q SET visible_at = visible_at - $2 WHERE tenant = $1",
     "UPDATE schedules SET due_at = due_at - $2 WHERE tenant = $1 AND due_at IS NOT NULL",
 ];
@@ -97,6 +100,12 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
         Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version).await,
         Write::DeleteSecret { name } => {
             guard(to, DELETE_SECRET, &[text(tenant), text(name)], Conflict::Gone).await
+        }
+        Write::PutWorker { row, expected_version } => {
+            delivery::put_worker(to, tenant, row, *expected_version).await
+        }
+        Write::DeleteWorker { name } => {
+            guard(to, DELETE_WORKER, &[text(tenant), text(name)], Conflict::Gone).await
         }
         Write::MoveInstance { instance, definition_version } => {
             let values = [text(tenant), id(*instance), text(definition_version)];
@@ -132,7 +141,7 @@ pub(super) async fn plain(to: &Session, sql: &str, values: &[Value<'_>]) -> Ende
     Ok(None)
 }
 
-async fn guard(to: &Session, sql: &str, values: &[Value<'_>], lost: Conflict) -> Ended {
+pub(super) async fn guard(to: &Session, sql: &str, values: &[Value<'_>], lost: Conflict) -> Ended {
     Ok(to.query(sql, values).await?.is_empty().then_some(lost))
 }
 

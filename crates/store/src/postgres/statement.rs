@@ -26,17 +26,22 @@ statements! {
          WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token RETURNING r.ord";
     DeleteCall(0) = "DELETE FROM calls q USING unnest($1, $2, $3) WITH ORDINALITY AS r(tenant, instance, token, ord)
          WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token RETURNING r.ord";
+    DeleteDelivery(0) = "DELETE FROM deliveries q USING unnest($1, $2, $3) WITH ORDINALITY AS r(tenant, id, attempt, ord)
+         WHERE q.tenant = r.tenant AND q.id = r.id AND q.attempt = r.attempt RETURNING r.ord";
+    ExtendDelivery(0) = "UPDATE deliveries q SET visible_at = r.visible_at
+         FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS r(tenant, id, attempt, visible_at, ord)
+         WHERE q.tenant = r.tenant AND q.id = r.id AND q.attempt = r.attempt RETURNING r.ord";
     DeleteDeadLetter(0) = "DELETE FROM wf_dlq q USING unnest($1, $2) WITH ORDINALITY AS r(tenant, id, ord)
          WHERE q.tenant = r.tenant AND q.id = r.id RETURNING r.ord";
     ClaimKey(3) = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT DO NOTHING RETURNING tenant, scope, key";
     CreateEvent(2) = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-         started, collected, event, seq)
-         SELECT tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, 0, 0, started, collected, event, seq
-         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-         AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, collected, event, seq)
-         ON CONFLICT DO NOTHING RETURNING tenant, id::text";
+         started, collected, event, seq, delivered)
+         SELECT tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, 0, 0, started, collected, event, seq,
+         delivered FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, collected, event, seq,
+         delivered) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
     /// The last signal stays until the next one; the time of the end, until the instance is open again.
     UpdateState(0) = "UPDATE wf_runtime_states s SET state_version = r.state_version, snapshot_schema_version = r.snapshot_schema_version,
          runtime_status = r.runtime_status, waiting_kind = r.waiting_kind,
@@ -107,6 +112,14 @@ statements! {
          FROM unnest($1, $2, $3, $4) WITH ORDINALITY
          AS r(tenant, instance, token, owner, ord)
          WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token AND q.owner = r.owner RETURNING r.ord";
+    RetryDelivery(0) = "UPDATE deliveries q SET visible_at = r.visible_at, attempt = r.attempt, last_error = r.last_error, owner = NULL
+         FROM unnest($1, $2, $3, $4, $5) AS r(tenant, id, visible_at, attempt, last_error)
+         WHERE q.tenant = r.tenant AND q.id = r.id";
+    ReleaseDelivery(0) = "UPDATE deliveries q SET owner = NULL
+         FROM unnest($1, $2, $3) WITH ORDINALITY AS r(tenant, id, owner, ord)
+         WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner = r.owner RETURNING r.ord";
+    Delivery(0) = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     History(0) = "INSERT INTO wf_history (tenant, instance, version, at, events)
          SELECT * FROM unnest($1, $2, $3, $4, $5)";
     Signal(0) = "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt, owner, envelope)

@@ -291,6 +291,41 @@ impl Store for Postgres {
         Ok(rows)
     }
 
+    async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
+        self.claim_due_deliveries(ask).await
+    }
+
+    async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
+        self.next_due_delivery(workers).await
+    }
+
+    async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
+        self.lend_due(tenant, loan).await
+    }
+
+    async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
+        self.one_delivery(tenant, id).await
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        self.list_deliveries(tenant, filter, after, limit).await
+    }
+
+    async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
+        self.all_workers().await
+    }
+
+    async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
+        let values = [text(tenant.as_str()), Value::Ids(ids)];
+        self.many(of(tenant), list::EVENTS_OF, &values, list::event).await
+    }
+
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         let ask = claim::Ask { node, now, limit, full: &[] };
         let mut rows = self.claim(&claim::TIMERS, &self.crowded.timers, ask, claim::timer).await?;

@@ -98,6 +98,7 @@ pub(super) enum Value<'a> {
     Flag(bool),
     Texts(&'a [Text<'a>]),
     Ints(&'a [i64]),
+    Ids(&'a [Uuid]),
 }
 
 impl Value<'_> {
@@ -110,6 +111,7 @@ impl Value<'_> {
             Value::Flag(value) => (value, Type::BOOL),
             Value::Texts(value) => (value, Type::TEXT_ARRAY),
             Value::Ints(value) => (value, Type::INT8_ARRAY),
+            Value::Ids(value) => (value, Type::UUID_ARRAY),
         }
     }
 }
@@ -133,7 +135,7 @@ impl<'a> Column<'a> {
             Value::Id(_) => Column::Id(Vec::new()),
             Value::Int(_) => Column::Int(Vec::new()),
             Value::Flag(_) => Column::Flag(Vec::new()),
-            Value::Texts(_) | Value::Ints(_) => unreachable!("an array is no value of a row"),
+            Value::Texts(_) | Value::Ints(_) | Value::Ids(_) => unreachable!("an array is no value of a row"),
         }
     }
 

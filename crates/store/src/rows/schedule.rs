@@ -81,6 +81,8 @@ pub struct EventRow {
     pub started: u64,
     /// Schedules that collected it and had not enough yet.
     pub collected: u64,
+    /// Workers it was delivered to.
+    pub delivered: u64,
     /// The CloudEvent as JSON.
     pub event: Vec<u8>,
 }

@@ -20,15 +20,15 @@ use crate::{
     views::*,
 };
 use machine::{Data, TenantId, Time, correlation};
-use rusqlite::{ErrorCode, Row, ffi, params};
+use rusqlite::{ErrorCode, OptionalExtension as _, Row, ffi, params};
 use uuid::Uuid;
 
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event FROM events WHERE tenant = ?1";
+    collected, event, delivered FROM events WHERE tenant = ?1";
 const FEED: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, position FROM events WHERE tenant = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
+    collected, event, delivered, position FROM events WHERE tenant = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
 const LAST_POSITION: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
 const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
 const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
@@ -40,6 +40,18 @@ const PURGE: &str = "DELETE FROM events WHERE (tenant, id) IN
 impl Read<'_> {
     pub fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {
         self.one(&format!("{EVENT} AND id = ?2"), params![tenant.as_str(), id.as_bytes()], event)
+    }
+
+    /// Those of them that are there, in the order given.
+    pub fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
+        let mut statement =
+            self.connection().prepare_cached(&format!("{EVENT} AND id = ?2")).map_err(error)?;
+        let mut events = Vec::with_capacity(ids.len());
+        for id in ids {
+            let found = statement.query_row(params![tenant.as_str(), id.as_bytes()], event);
+            events.extend(found.optional().map_err(error)?);
+        }
+        Ok(events)
     }
 
     pub fn event_of(&self, tenant: &TenantId, source: &str, event_id: &str) -> Result<Option<EventRow>> {
@@ -59,7 +71,7 @@ impl Read<'_> {
         let position = i64::try_from(after.commit).unwrap_or(i64::MAX);
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         let items = self.many(FEED, params![tenant.as_str(), position, limit], |row| {
-            let commit = row.get::<_, i64>(12)?.cast_unsigned();
+            let commit = row.get::<_, i64>(13)?.cast_unsigned();
             Ok(FeedItem { cursor: FeedCursor { commit, ..FeedCursor::default() }, row: event(row)? })
         })?;
         if items.is_empty() && after != FeedCursor::default() {
@@ -110,6 +122,7 @@ pub(super) fn publish(
         row.started.cast_signed(),
         row.collected.cast_signed(),
         row.event,
+        row.delivered.cast_signed(),
     ];
     if to.get(S::CreateEvent)?.execute(values)? == 0 {
         return Ok(Some(Conflict::Duplicate));
@@ -281,6 +294,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         taken: count(8)?,
         started: count(9)?,
         collected: count(10)?,
+        delivered: count(12)?,
         event: row.get(11)?,
     })
 }

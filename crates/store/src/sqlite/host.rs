@@ -71,6 +71,46 @@ impl<H: Host> Store for H {
         self.write(move |core| core.claim_calls(node, now, limit, &full)).await
     }
 
+    async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
+        let ask = ask.clone();
+        self.write(move |core| core.claim_deliveries(&ask)).await
+    }
+
+    async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
+        let workers = workers.to_vec();
+        self.read(move |read| read.next_delivery(&workers)).await
+    }
+
+    async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
+        let (tenant, loan) = (tenant.clone(), loan.clone());
+        self.write(move |core| core.lend(&tenant, &loan)).await
+    }
+
+    async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.delivery(&tenant, id)).await
+    }
+
+    async fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |read| read.deliveries(&tenant, &filter, after, limit)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
+        self.read(|read| read.workers()).await
+    }
+
+    async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
+        let (tenant, ids) = (tenant.clone(), ids.to_vec());
+        self.read(move |read| read.events_of(&tenant, &ids)).await
+    }
+
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         self.write(move |core| core.claim_timers(node, now, limit)).await
     }

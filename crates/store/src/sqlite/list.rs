@@ -36,13 +36,14 @@ const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoke
     WHERE tenant = ?1 ORDER BY created_at, id";
 const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT ?1";
-/// The worker or endpoint a given-up call was for; NULL for other dead letters.
-const ORIGIN_WORKER: &str = "iif(source = 'call', json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
+/// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
+const ORIGIN_WORKER: &str = "iif(source IN ('call', 'delivery'), json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
 const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
-const COUNT_REST: [(&str, &str); 6] = [
+const COUNT_REST: [(&str, &str); 7] = [
     ("wf_signal_q", ""),
     ("wf_schedule_q", ""),
     ("calls", ""),
+    ("deliveries", ""),
     ("wf_dlq", ""),
     ("outbox", ""),
     ("wf_tasks", "status IN ('open', 'claimed')"),
@@ -266,8 +267,8 @@ impl Read<'_> {
             *count = self.one(&sql, values, |row| row.get::<_, i64>(0))?.unwrap_or(0) as u64;
         }
         snapshot.finish().map_err(error)?;
-        let [signals, timers, calls, dead_letters, outbox, tasks_open] = rest;
-        Ok(Counts { instances, signals, timers, calls, dead_letters, outbox, tasks_open })
+        let [signals, timers, calls, deliveries, dead_letters, outbox, tasks_open] = rest;
+        Ok(Counts { instances, signals, timers, calls, deliveries, dead_letters, outbox, tasks_open })
     }
 }
 

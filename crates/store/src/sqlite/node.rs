@@ -35,15 +35,17 @@ const KEEP_KEY: &str = "INSERT INTO deployment_keys (name, value) VALUES (?1, ?2
 const KEY: &str = "SELECT value FROM deployment_keys WHERE name = ?1";
 
 /// Makes a node's rows backlog. A scan: take-overs are rare, an index on the owner would cost every insert.
-const RELEASE: [&str; 3] = [
+const RELEASE: [&str; 4] = [
     "UPDATE wf_signal_q SET owner = NULL WHERE owner = ?1",
     "UPDATE wf_schedule_q SET owner = NULL WHERE owner = ?1",
     "UPDATE calls SET owner = NULL WHERE owner = ?1",
+    "UPDATE deliveries SET owner = NULL WHERE owner = ?1",
 ];
-const RELEASE_ALL: [&str; 3] = [
+const RELEASE_ALL: [&str; 4] = [
     "UPDATE wf_signal_q SET owner = NULL WHERE owner IS NOT NULL",
     "UPDATE wf_schedule_q SET owner = NULL WHERE owner IS NOT NULL",
     "UPDATE calls SET owner = NULL WHERE owner IS NOT NULL",
+    "UPDATE deliveries SET owner = NULL WHERE owner IS NOT NULL",
 ];
 
 impl Core {

@@ -24,6 +24,18 @@ statements! {
     ConsumeSignal = "DELETE FROM wf_signal_q WHERE tenant = ?1 AND id = ?2";
     ConsumeTimer = "DELETE FROM wf_schedule_q WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
     ConsumeCall = "DELETE FROM calls WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+    ConsumeDelivery = "DELETE FROM deliveries WHERE tenant = ?1 AND id = ?2 AND attempt = ?3";
+    ExtendDelivery = "UPDATE deliveries SET visible_at = ?4 WHERE tenant = ?1 AND id = ?2 AND attempt = ?3";
+    Delivery = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events,
+         last_error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    RetryDelivery = "UPDATE deliveries SET visible_at = ?3, attempt = ?4, last_error = ?5, owner = NULL
+         WHERE tenant = ?1 AND id = ?2";
+    ReleaseDelivery = "UPDATE deliveries SET owner = NULL WHERE tenant = ?1 AND id = ?2 AND owner = ?3";
+    CreateWorker = "INSERT INTO workers (tenant, name, row_version, created_at, updated_at, declaration)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    UpdateWorker = "UPDATE workers SET row_version = ?3, updated_at = ?4, declaration = ?5
+         WHERE tenant = ?1 AND name = ?2 AND row_version = ?6";
+    DeleteWorker = "DELETE FROM workers WHERE tenant = ?1 AND name = ?2";
     ConsumeDeadLetter = "DELETE FROM wf_dlq WHERE tenant = ?1 AND id = ?2";
     ClaimKey = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
@@ -126,8 +138,8 @@ statements! {
     ResetCollection = "INSERT INTO schedule_collections (tenant, schedule, version, open) VALUES (?1, ?2, 1, x'')
          ON CONFLICT DO UPDATE SET version = version + 1, open = excluded.open";
     CreateEvent = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at,
-         told, taken, started, collected, event)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11) ON CONFLICT DO NOTHING";
+         told, taken, started, collected, event, delivered)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
     EventTold = "UPDATE events SET told = ?3 WHERE tenant = ?1 AND id = ?2";
     EventTaken = "UPDATE events SET taken = taken + 1, kept_until = NULL WHERE tenant = ?1 AND id = ?2";
     EventsCrowded = "UPDATE events SET kept_until = NULL WHERE tenant = ?1 AND id IN
@@ -148,6 +160,7 @@ statements! {
          ON CONFLICT DO UPDATE SET ahead_us = ahead_us + excluded.ahead_us";
     AdvanceTimers = "UPDATE wf_schedule_q SET due_at = due_at - ?2 WHERE tenant = ?1";
     AdvanceCalls = "UPDATE calls SET visible_at = visible_at - ?2 WHERE tenant = ?1";
+    AdvanceDeliveries = "UPDATE deliveries SET visible_at = visible_at - ?2 WHERE tenant = ?1";
     AdvanceSignals = "UPDATE wf_signal_q SET visible_at = visible_at - ?2 WHERE tenant = ?1";
     AdvanceSchedules = "UPDATE schedules SET due_at = due_at - ?2 WHERE tenant = ?1 AND due_at IS NOT NULL";
     Fence = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";

@@ -189,10 +189,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Columns that stay behind: who works on a row, and numbers that are given anew.
-    const LEFT: [(&str, &str); 5] = [
+    const LEFT: [(&str, &str); 7] = [
         ("wf_signal_q", "owner"),
         ("wf_schedule_q", "owner"),
         ("calls", "owner"),
+        ("deliveries", "owner"),
+        ("deliveries", "seq"),
         ("outbox", "seq"),
         ("events", "position"),
     ];

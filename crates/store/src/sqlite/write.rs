@@ -1,7 +1,7 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
 use super::{
-    event, schedule,
+    delivery, event, schedule,
     statement::{Prepared, Statement as S},
 };
 use crate::{commit::*, datasets::*, rows::*};
@@ -21,6 +21,10 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::ConsumeCall { instance, token } => {
             guard(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)], Conflict::Gone)
         }
+        Write::ConsumeDelivery { id, attempt } => {
+            guard(to, S::ConsumeDelivery, params![tenant, id.as_bytes(), attempt], Conflict::Gone)
+        }
+        Write::Delivery(row) => delivery::insert(to, tenant, row),
         Write::ConsumeDeadLetter { id } => {
             guard(to, S::ConsumeDeadLetter, params![tenant, id.as_bytes()], Conflict::Gone)
         }
@@ -85,6 +89,19 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
             plain(to, S::MoveInstance, values)?;
             plain(to, S::MoveState, values)
         }
+        Write::RetryDelivery { id, visible_at, attempt, last_error } => plain(
+            to,
+            S::RetryDelivery,
+            params![tenant, id.as_bytes(), visible_at.0, attempt, last_error],
+        ),
+        Write::ExtendDelivery { id, attempt, visible_at } => {
+            let values = params![tenant, id.as_bytes(), attempt, visible_at.0];
+            guard(to, S::ExtendDelivery, values, Conflict::Gone)
+        }
+        Write::PutWorker { row, expected_version } => {
+            delivery::put_worker(to, tenant, row, *expected_version)
+        }
+        Write::DeleteWorker { name } => guard(to, S::DeleteWorker, params![tenant, name], Conflict::Gone),
         Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version),
         Write::DeleteSecret { name } => guard(to, S::DeleteSecret, params![tenant, name], Conflict::Gone),
         Write::Dataset(row) => plain(
@@ -124,12 +141,12 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
     }
 }
 
-fn plain(to: &mut Prepared<'_>, statement: S, values: &[&dyn ToSql]) -> Result<Option<Conflict>> {
+pub(super) fn plain(to: &mut Prepared<'_>, statement: S, values: &[&dyn ToSql]) -> Result<Option<Conflict>> {
     to.get(statement)?.execute(values)?;
     Ok(None)
 }
 
-fn guard(
+pub(super) fn guard(
     to: &mut Prepared<'_>,
     statement: S,
     values: &[&dyn ToSql],
@@ -143,7 +160,7 @@ pub(super) fn int(token: u64) -> i64 {
     token.cast_signed()
 }
 
-fn blob(id: &Option<Uuid>) -> Option<&[u8; 16]> {
+pub(super) fn blob(id: &Option<Uuid>) -> Option<&[u8; 16]> {
     id.as_ref().map(Uuid::as_bytes)
 }
 
@@ -316,6 +333,7 @@ fn release(to: &mut Prepared<'_>, tenant: &str, row: &QueueKey, owner: &Uuid) ->
         QueueKey::Call { instance, token } => {
             plain(to, S::ReleaseCall, params![tenant, instance.as_bytes(), int(*token), owner])
         }
+        QueueKey::Delivery { id } => plain(to, S::ReleaseDelivery, params![tenant, id.as_bytes(), owner]),
     }
 }
 

@@ -260,6 +260,7 @@ pub const TABLES: &[Table] = &[
             ("started", Int),
             ("collected", Int),
             ("event", Bytes),
+            ("delivered", Int),
         ],
     ),
     keyed(
@@ -308,6 +309,30 @@ pub const TABLES: &[Table] = &[
             ("visible_at", Int),
             ("attempt", Int),
             ("envelope", Bytes),
+            ("last_error", Bytes),
+        ],
+    ),
+    keyed(
+        "workers",
+        1,
+        &[
+            ("name", Text),
+            ("row_version", Int),
+            ("created_at", Int),
+            ("updated_at", Int),
+            ("declaration", Bytes),
+        ],
+    ),
+    in_order(
+        "deliveries",
+        &[
+            ("id", Id),
+            ("worker", Text),
+            ("order_key", Text),
+            ("created_at", Int),
+            ("visible_at", Int),
+            ("attempt", Int),
+            ("events", Bytes),
             ("last_error", Bytes),
         ],
     ),

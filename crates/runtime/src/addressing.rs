@@ -1,0 +1,127 @@
+//! From events to deliveries: who wants them, what is handed over together, and what this node does itself.
+
+use crate::{
+    deliveries::{self, Handed},
+    engine::Engine,
+    lanes::Reservation,
+    subscribers::Subscriber,
+};
+use machine::{Data, TenantId};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+use store::{
+    Write,
+    rows::{DeliveryRow, EventRow},
+};
+
+/// Deliveries to be, in the commit that publishes their events.
+#[derive(Default)]
+pub(crate) struct Addressed {
+    /// The node does these itself: they are born claimed.
+    own: Vec<(Handed, Reservation<Handed>)>,
+    /// For whoever claims them.
+    backlog: Vec<DeliveryRow>,
+}
+
+/// Finds out who wants these events, and notes in their rows that they are taken.
+pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRow, Data)]) -> Addressed {
+    let mut wanting = HashMap::<String, Vec<Arc<Subscriber>>>::new();
+    let mut by_worker = BTreeMap::<String, (Arc<Subscriber>, Vec<usize>)>::new();
+    for (at, (row, _)) in events.iter_mut().enumerate() {
+        let subscribers = wanting
+            .entry(row.event_type.clone())
+            .or_insert_with(|| engine.subscribers.wanting(tenant, &row.event_type));
+        row.delivered = subscribers.len() as u64;
+        if row.delivered > 0 {
+            row.kept_until = None;
+        }
+        for one in subscribers {
+            by_worker.entry(one.name.clone()).or_insert_with(|| (one.clone(), vec![])).1.push(at);
+        }
+    }
+    let mut addressed = Addressed::default();
+    for (subscriber, wanted) in by_worker.into_values() {
+        // Those with a key come one by one: each has to wait for the one before it.
+        let (ordered, rest): (Vec<_>, Vec<_>) =
+            wanted.into_iter().map(|at| (at, subscriber.order_key(&events[at].1))).partition(|(_, key)| {
+                key.is_some()
+            });
+        for (at, key) in ordered {
+            let row = row(engine, &subscriber, &[at], key, events);
+            addressed.backlog.push(row);
+        }
+        let rest: Vec<usize> = rest.into_iter().map(|(at, _)| at).collect();
+        for together in rest.chunks(subscriber.batch_max.max(1)) {
+            let row = row(engine, &subscriber, together, None, events);
+            addressed.add(engine, tenant, &subscriber, row, together, events);
+        }
+    }
+    addressed
+}
+
+fn row(
+    engine: &Engine,
+    subscriber: &Subscriber,
+    together: &[usize],
+    order_key: Option<String>,
+    events: &[(EventRow, Data)],
+) -> DeliveryRow {
+    let now = engine.now();
+    DeliveryRow {
+        id: engine.entropy.id(now),
+        worker: subscriber.name.clone(),
+        events: together.iter().map(|at| events[*at].0.id).collect(),
+        order_key,
+        created_at: now,
+        visible_at: now,
+        attempt: 0,
+        last_error: None,
+        owner: None,
+    }
+}
+
+impl Addressed {
+    /// The node does it itself if it has the worker and room for it.
+    fn add(
+        &mut self,
+        engine: &Engine,
+        tenant: &TenantId,
+        subscriber: &Subscriber,
+        mut row: DeliveryRow,
+        together: &[usize],
+        events: &[(EventRow, Data)],
+    ) {
+        let room = subscriber.is_here.then(|| engine.deliveries.reserve_units(tenant, together.len()));
+        match room.flatten() {
+            Some(reservation) => {
+                row.owner = Some(engine.node);
+                let events = together.iter().map(|at| (events[*at].0.id, events[*at].1.clone())).collect();
+                self.own.push((Handed { row, events: Some(events) }, reservation));
+            }
+            None => self.backlog.push(row),
+        }
+    }
+
+    pub(crate) fn write(&self, writes: &mut Vec<Write>) {
+        let own = self.own.iter().map(|(handed, _)| &handed.row);
+        writes.extend(own.chain(&self.backlog).map(|row| Write::Delivery(Box::new(row.clone()))));
+    }
+
+    /// The commit is durable: this node's own go to its lanes, the others are for whoever finds them.
+    pub(crate) fn dispatch(self, engine: &Arc<Engine>, tenant: &TenantId) {
+        if !self.backlog.is_empty() {
+            engine.wake.deliveries.at(engine.now());
+            engine.backlog();
+        }
+        if self.own.is_empty() {
+            return;
+        }
+        for (handed, reservation) in self.own {
+            let hold = engine.held.hold(tenant, handed.row.key());
+            engine.deliveries.push(tenant.clone(), handed, reservation, hold);
+        }
+        deliveries::pump(engine);
+    }
+}

@@ -1,0 +1,272 @@
+//! Hands events to the workers of this node.
+//!
+//! What a handler answers and the end of its delivery are one commit: an event that it emits is there exactly when the
+//! delivery is gone. A delivery that fails comes back alone, later; one that failed for good becomes a dead letter.
+
+mod settle;
+
+use crate::{
+    engine::Engine,
+    held::Hold,
+    lanes::{Item, Reservation, Targeted},
+    lost,
+    patience::Patience,
+    trace,
+};
+use futures_util::FutureExt;
+use machine::{Data, TenantId, Time, time::Span};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use store::rows::{Claimed, DeliveryAsk, DeliveryRow, QueueKey};
+use tracing::Instrument;
+use uuid::Uuid;
+use worker::{Class, Declaration, Delivery, Failure, Handled};
+
+/// How long the pump waits when there is something due that it could not take, unless something ends before.
+const NO_ROOM_WAIT: Span = Span::from_millis(200);
+/// How long it waits when the store does not answer.
+const STORE_WAIT: Span = Span::from_millis(500);
+
+/// A delivery in memory, with its events if this node published them.
+pub(crate) struct Handed {
+    pub(crate) row: DeliveryRow,
+    pub(crate) events: Option<Vec<(Uuid, Data)>>,
+}
+
+impl Targeted for Handed {
+    fn target(&self) -> &str {
+        &self.row.worker
+    }
+
+    fn units(&self) -> usize {
+        self.row.events.count()
+    }
+}
+
+/// Finds deliveries that were not born on this node, until the node stops.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let workers = engine.subscribers.names();
+    if workers.is_empty() {
+        return;
+    }
+    let stopping = engine.tasks.stopping.clone();
+    let mut rescan_at = engine.now();
+    while !stopping.is_cancelled() {
+        let until = engine.wake.deliveries.next().min(rescan_at);
+        if engine.now() < until {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = engine.wake.deliveries.sooner() => {}
+                () = engine.clock.sleep_until(until) => {}
+            }
+            continue;
+        }
+        if engine.now() >= rescan_at {
+            rescan_at = match engine.options.rescan {
+                Some(period) => {
+                    engine.now().after(Span((period.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64))
+                }
+                None => Time(i64::MAX),
+            };
+        }
+        engine.wake.deliveries.reset();
+        if let Err(error) = look(&engine, &workers).await {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "looking for deliveries failed");
+            engine.wake.deliveries.at(engine.now().after(STORE_WAIT));
+        }
+    }
+}
+
+/// Asks first and claims only if something is due.
+async fn look(engine: &Arc<Engine>, workers: &[String]) -> Result<(), store::Error> {
+    let mut next = engine.store.next_delivery(workers).await?;
+    let mut found = 1;
+    while found > 0 && next.is_some_and(|due| due <= engine.now()) {
+        found = claim(engine, workers).await?;
+        next = engine.store.next_delivery(workers).await?;
+    }
+    let is_due = next.is_some_and(|due| due <= engine.now());
+    engine.deliveries_left.store(is_due, Ordering::Release);
+    if let Some(next) = next {
+        let floor = if is_due { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
+        engine.wake.deliveries.at(next.max(floor));
+    }
+    Ok(())
+}
+
+/// Claims what is due as far as there is room. Answers how many rows it took.
+async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store::Error> {
+    let ask = DeliveryAsk {
+        node: engine.node,
+        now: engine.now(),
+        limit: engine.options.claim_max,
+        workers: workers.to_vec(),
+        full: engine.deliveries.full(),
+    };
+    let mut found = 0;
+    let mut no_room = BTreeMap::<TenantId, Vec<QueueKey>>::new();
+    for Claimed { tenant, row } in engine.store.claim_deliveries(&ask).await? {
+        match engine.deliveries.reserve_units(&tenant, row.events.count()) {
+            Some(reservation) => {
+                found += 1;
+                let hold = engine.held.hold(&tenant, row.key());
+                engine.deliveries.push(tenant, Handed { row, events: None }, reservation, hold);
+            }
+            None => no_room.entry(tenant).or_default().push(row.key()),
+        }
+    }
+    pump(engine);
+    for (tenant, rows) in no_room {
+        lost::release(engine, &tenant, &rows).await;
+    }
+    Ok(found)
+}
+
+/// Hands out every delivery that may be handled now.
+pub(crate) fn pump(engine: &Arc<Engine>) {
+    if engine.is_stopping() {
+        return;
+    }
+    while let Some(item) = engine.deliveries.next() {
+        let worker = engine.subscribers.worker(&item.row.row.worker);
+        let batch_max = worker.and_then(|worker| worker.on.as_ref()).map_or(1, |on| on.batch_max);
+        let room = batch_max.saturating_sub(item.row.units());
+        let mut items = vec![item];
+        if room > 0 {
+            items.extend(engine.deliveries.more(&items[0].tenant, &items[0].row.row.worker, room));
+        }
+        let engine_of_items = engine.clone();
+        engine.tasks.spawn(async move {
+            let engine = engine_of_items;
+            let (tenant, worker) = (items[0].tenant.clone(), items[0].row.row.worker.clone());
+            handle(&engine, &tenant, &worker, items).await;
+            engine.deliveries.done(&tenant, &worker);
+            pump(&engine);
+            if engine.deliveries_left.load(Ordering::Acquire) && !engine.deliveries.full().contains(&tenant) {
+                engine.wake.deliveries.at(engine.now());
+            }
+        });
+    }
+}
+
+/// A row and what it keeps in memory until its end is durable.
+pub(crate) struct Taken {
+    row: DeliveryRow,
+    /// Its events with their ids, without those that are gone.
+    events: Vec<(Uuid, Data)>,
+    _reservation: Reservation<Handed>,
+    _hold: Hold,
+}
+
+async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<Item<Handed>>) {
+    let Some(worker) = engine.subscribers.worker(name) else { return };
+    let began = engine.clock.steady_micros();
+    let Some(taken) = with_events(engine, tenant, items).await else { return };
+    let (mine, foreign): (Vec<_>, Vec<_>) =
+        deliveries_of(tenant, name, &taken).into_iter().partition(|delivery| is_of(tenant, &delivery.event));
+    // Nothing of another tenant is handed to anybody.
+    let mut answers: HashMap<String, Handled> = foreign
+        .into_iter()
+        .map(|delivery| {
+            let failure = Failure { class: Class::Auth, message: "the event names another tenant".to_owned() };
+            (delivery.key, Handled::Fail(failure))
+        })
+        .collect();
+    let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len());
+    let handled = call(worker, &mine).instrument(span).await;
+    answers.extend(mine.into_iter().map(|delivery| delivery.key).zip(handled));
+    let micros = engine.clock.steady_micros() - began;
+    settle::settle(engine, tenant, worker, taken, answers, micros).await;
+}
+
+/// The rows with their events, read if this node does not have them. `None` if the node stops first: the rows stay for
+/// another.
+async fn with_events(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    items: Vec<Item<Handed>>,
+) -> Option<Vec<Taken>> {
+    let missing = items.iter().filter(|item| item.row.events.is_none());
+    let missing: Vec<Uuid> = missing.flat_map(|item| item.row.row.events.iter()).collect();
+    let mut read = HashMap::with_capacity(missing.len());
+    let mut patience = Patience::new();
+    while !missing.is_empty() && read.is_empty() {
+        match engine.store.events_of(tenant, &missing).await {
+            Ok(events) => {
+                let parsed = |bytes: &[u8]| Data::parse(bytes).unwrap_or_default();
+                read.extend(events.into_iter().map(|event| (event.id, parsed(&event.event))));
+                break;
+            }
+            Err(error) => {
+                engine.tasks.heed(&error);
+                if !patience.wait(engine).await {
+                    return None;
+                }
+            }
+        }
+    }
+    let taken = items.into_iter().map(|Item { row: Handed { row, events }, reservation, hold, .. }| {
+        let events = events.unwrap_or_else(|| {
+            row.events.iter().filter_map(|id| Some((id, read.remove(&id)?))).collect()
+        });
+        Taken { row, events, _reservation: reservation, _hold: hold }
+    });
+    Some(taken.collect())
+}
+
+/// Whether the event may be handed to a worker on behalf of the tenant: it names that tenant, or none.
+fn is_of(tenant: &TenantId, event: &Data) -> bool {
+    let named = event.get("tenantid");
+    named.is_none_or(|named| named.as_str() == Some(tenant.as_str()))
+}
+
+fn deliveries_of(tenant: &TenantId, name: &str, taken: &[Taken]) -> Vec<Delivery> {
+    let of_row = |one: &Taken| {
+        let attempt = one.row.attempt + 1;
+        let of_event = |(id, event): &(Uuid, Data)| {
+            let text = |name: &str| event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned);
+            let key = key_of(*id, name);
+            Delivery {
+                tenant: tenant.clone(),
+                attempt,
+                traceparent: Some(trace::child(text("traceparent").as_deref(), *id, &key)),
+                correlation_id: text("correlationid"),
+                event: event.clone(),
+                key,
+            }
+        };
+        one.events.iter().map(of_event).collect::<Vec<_>>()
+    };
+    taken.iter().flat_map(of_row).collect()
+}
+
+/// The key of an event for a worker.
+pub(crate) fn key_of(event: Uuid, worker: &str) -> String {
+    let shown = machine::id::show(machine::id::Kind::Event, event);
+    let digest = Sha256::new().chain_update(shown).chain_update(":").chain_update(worker).finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Calls the handler. Whatever it does, there is an answer for every delivery.
+async fn call(worker: &Declaration, deliveries: &[Delivery]) -> Vec<Handled> {
+    let Some(on) = worker.on.as_ref().filter(|_| !deliveries.is_empty()) else { return vec![] };
+    let limit = Duration::from_micros(worker.timeout.0.max(0) as u64);
+    let all = |handled: Handled| vec![handled; deliveries.len()];
+    let handling = AssertUnwindSafe(on.handler.handle(deliveries)).catch_unwind();
+    match tokio::time::timeout(limit, handling).await {
+        Ok(Ok(answers)) if answers.len() == deliveries.len() => answers,
+        Ok(Ok(answers)) => all(Handled::fail(
+            Class::Poison,
+            format!("the worker answered {} of {} deliveries", answers.len(), deliveries.len()),
+        )),
+        Ok(Err(_)) => all(Handled::fail(Class::Poison, "the worker panicked")),
+        Err(_) => all(Handled::retry(format!("the worker took longer than {} ms", limit.as_millis()))),
+    }
+}

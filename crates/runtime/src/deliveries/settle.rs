@@ -1,0 +1,243 @@
+//! What comes of an attempt: the rows that end, come back or are given up, and what is emitted, in one commit.
+
+use super::{Taken, key_of};
+use crate::{
+    dead_letters::{self, Reason},
+    engine::Engine,
+    metrics::Metrics,
+    patience::Patience,
+    trace,
+};
+use machine::{Data, TenantId, Time, fault, id, time::Span};
+use std::{collections::HashMap, sync::Arc};
+use store::{
+    Commit, Outcome, Write,
+    rows::{DeliveryRow, OutboxRow},
+};
+use uuid::Uuid;
+use worker::{Class, Declaration, Emit, Failure, Handled, RetryPolicy};
+
+/// What one row comes to.
+#[derive(Default)]
+struct End {
+    writes: Vec<Write>,
+    /// When the next one that comes back is due.
+    again_at: Option<Time>,
+    emits: bool,
+    buried: Vec<(Uuid, &'static str)>,
+    counts: Counts,
+}
+
+/// Events by what became of them.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    processed: u64,
+    retried: u64,
+    dead_lettered: u64,
+}
+
+/// Who settles what.
+struct Settling<'a> {
+    engine: &'a Arc<Engine>,
+    tenant: &'a TenantId,
+    worker: &'a str,
+    retry: &'a RetryPolicy,
+    now: Time,
+}
+
+/// Makes durable what the answers say, as long as it takes.
+pub(super) async fn settle(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    worker: &Declaration,
+    taken: Vec<Taken>,
+    mut answers: HashMap<String, Handled>,
+    micros: u64,
+) {
+    let settling =
+        Settling { engine, tenant, worker: &worker.name, retry: &worker.retry, now: engine.now() };
+    let ends: Vec<End> = taken.iter().map(|one| settling.end(one, &mut answers)).collect();
+    let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
+    if settling.land(all).await {
+        ends.iter().for_each(|end| settling.landed(end, micros));
+        return;
+    }
+    // One of them is somebody else's by now: the others count nevertheless.
+    if ends.len() > 1 {
+        for end in ends {
+            if settling.land(end.writes.clone()).await {
+                settling.landed(&end, micros);
+            }
+        }
+    }
+}
+
+impl Settling<'_> {
+    fn end(&self, taken: &Taken, answers: &mut HashMap<String, Handled>) -> End {
+        let mut end = End::default();
+        let row = &taken.row;
+        let alone = row.events.count() == 1;
+        let mut stays = false;
+        for (event, data) in &taken.events {
+            let key = key_of(*event, self.worker);
+            let answer = answers.remove(&key).unwrap_or_else(|| Handled::retry("the worker gave no answer"));
+            let (failure, after) = match answer {
+                Handled::Done(emitted) => {
+                    end.counts.processed += 1;
+                    end.emits |= !emitted.is_empty();
+                    let rows = emitted.into_iter().enumerate();
+                    end.writes.extend(rows.map(|(at, emit)| self.outbox(row, *event, data, (&key, at), emit)));
+                    continue;
+                }
+                Handled::Retry { failure, after } => (failure, after),
+                Handled::Fail(failure) => {
+                    self.bury(row, (*event, data), failure, Reason::Refused, &mut end);
+                    continue;
+                }
+            };
+            let Some(delay) = self.retry.delay(row.attempt + 1, self.engine.entropy.unit()) else {
+                self.bury(row, (*event, data), failure, Reason::RetriesExhausted, &mut end);
+                continue;
+            };
+            stays |= alone;
+            let again = self.again(row, *event, alone, failure, delay.max(after.unwrap_or(Span::ZERO)));
+            end.counts.retried += 1;
+            end.again_at = Some(end.again_at.map_or(again.0, |other| other.min(again.0)));
+            end.writes.push(again.1);
+        }
+        if !stays {
+            end.writes.insert(0, Write::ConsumeDelivery { id: row.id, attempt: row.attempt });
+        }
+        end
+    }
+
+    /// One alone keeps its row and its place; one of many gets a row of its own.
+    fn again(
+        &self,
+        row: &DeliveryRow,
+        event: Uuid,
+        alone: bool,
+        failure: Failure,
+        delay: Span,
+    ) -> (Time, Write) {
+        let visible_at = self.engine.now().after(delay);
+        let (attempt, last_error) =
+            (row.attempt + 1, Some(fault::storable(failure.message).into_bytes()));
+        let write = match alone {
+            true => Write::RetryDelivery { id: row.id, visible_at, attempt, last_error },
+            false => Write::Delivery(Box::new(DeliveryRow {
+                id: self.engine.entropy.id(self.now),
+                events: [event].into_iter().collect(),
+                visible_at,
+                attempt,
+                last_error,
+                owner: None,
+                ..row.clone()
+            })),
+        };
+        (visible_at, write)
+    }
+
+    fn bury(
+        &self,
+        row: &DeliveryRow,
+        (event, data): (Uuid, &Data),
+        failure: Failure,
+        reason: Reason,
+        end: &mut End,
+    ) {
+        let reason = if failure.class == Class::Poison { Reason::Poison } else { reason };
+        let detail = format!("{}: {}", failure.class.word(), fault::storable(failure.message));
+        let (worker, attempts) = (self.worker, row.attempt + 1);
+        tracing::warn!(tenant = %self.tenant, worker, attempts, reason = reason.word(), detail, "dead letter");
+        let letter = self.engine.entropy.id(self.now);
+        let envelope = data.to_bytes();
+        let given_up = dead_letters::Undelivered { letter, event, envelope, worker, attempts };
+        end.writes.push(dead_letters::of_delivery(self.engine, given_up, reason, detail, self.now));
+        end.buried.push((letter, reason.word()));
+        end.counts.dead_lettered += 1;
+    }
+
+    /// An emitted event is a row of the outbox: it is published, inside and outside, once this commit is durable.
+    fn outbox(
+        &self,
+        row: &DeliveryRow,
+        event: Uuid,
+        cause: &Data,
+        (key, at): (&str, usize),
+        emit: Emit,
+    ) -> Write {
+        let text = |name: &str| cause.get(name).filter(|value| value.as_str().is_some());
+        let parent = text("traceparent");
+        let mut entries = vec![
+            ("specversion".to_owned(), Data::text("1.0")),
+            ("id".to_owned(), Data::text(format!("{key}-{at}"))),
+            ("source".to_owned(), Data::text(format!("windlass/workers/{}", self.worker))),
+            ("type".to_owned(), Data::text(emit.event_type.clone())),
+            ("time".to_owned(), Data::text(self.now.rfc3339())),
+            ("tenantid".to_owned(), Data::text(self.tenant.as_str())),
+            (
+                "traceparent".to_owned(),
+                Data::text(trace::child(parent.as_ref().and_then(Data::as_str), event, key)),
+            ),
+            ("causationid".to_owned(), Data::text(id::show(id::Kind::Event, event))),
+            ("datacontenttype".to_owned(), Data::text("application/json")),
+        ];
+        entries.extend(emit.subject.map(|subject| ("subject".to_owned(), Data::text(subject))));
+        entries.extend(text("correlationid").map(|value| ("correlationid".to_owned(), value)));
+        entries.push(("data".to_owned(), emit.data));
+        Write::Outbox(OutboxRow {
+            id: self.engine.entropy.id(self.now),
+            key: row.order_key.clone().unwrap_or_else(|| key.to_owned()),
+            event_type: emit.event_type,
+            event: Data::map(entries).to_bytes(),
+            created_at: self.now,
+        })
+    }
+
+    /// `false` if a row is not this node's any more, or the node stops.
+    async fn land(&self, writes: Vec<Write>) -> bool {
+        let engine = self.engine;
+        let mut patience = Patience::new();
+        loop {
+            let commit = Commit { tenant: self.tenant.clone(), writes: writes.clone() };
+            engine.metrics.cost(&commit);
+            match engine.committer.commit(commit).await {
+                Ok(Outcome::Committed) => return true,
+                Ok(outcome) => {
+                    Metrics::add(&engine.metrics.conflicts);
+                    tracing::debug!(tenant = %self.tenant, worker = self.worker, ?outcome, "deliveries not settled");
+                    return false;
+                }
+                Err(error) => {
+                    engine.tasks.heed(&error);
+                    if !patience.wait(engine).await {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn landed(&self, end: &End, micros: u64) {
+        let engine = self.engine;
+        Metrics::add(&engine.metrics.commits);
+        let Counts { processed, retried, dead_lettered } = end.counts;
+        for (outcome, count) in
+            [("processed", processed), ("retried", retried), ("dead-lettered", dead_lettered)]
+        {
+            if count > 0 {
+                engine.metrics.messages(self.tenant.as_str(), self.worker, outcome, count, micros);
+            }
+        }
+        if end.emits {
+            engine.wake.outbox();
+        }
+        if let Some(at) = end.again_at {
+            engine.wake.deliveries.at(at);
+        }
+        for (letter, reason) in &end.buried {
+            engine.hub.changed(self.tenant, "dead-letter", *letter, reason, 1, self.now);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Deliveries and the workers they are for.
+
+use super::{
+    core::Core,
+    error::error,
+    node,
+    read::{Read, id, tenant, time},
+    statement::{Prepared, Statement as S},
+    write::{blob, guard, plain},
+};
+use crate::{
+    commit::Conflict,
+    port::Result,
+    rows::*,
+    share::{self, Waiting},
+    views::{DeliveryFilter, PAGE_MAX},
+};
+use machine::{TenantId, Time};
+use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
+
+/// The most rows one claim returns.
+const CLAIM_MAX: usize = 1_000;
+
+/// Tenants with something for a worker in the backlog, the time of the oldest and their weight, one step along the index
+/// each.
+pub(super) const WAITING: &str = "WITH RECURSIVE backlog(tenant) AS (
+        SELECT min(tenant) FROM deliveries WHERE owner IS NULL AND worker = ?1
+        UNION ALL SELECT (SELECT min(tenant) FROM deliveries
+            WHERE owner IS NULL AND worker = ?1 AND tenant > backlog.tenant)
+        FROM backlog WHERE backlog.tenant IS NOT NULL)
+    SELECT tenant, (SELECT min(visible_at) FROM deliveries
+            WHERE owner IS NULL AND worker = ?1 AND tenant = backlog.tenant),
+        coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
+    FROM backlog WHERE tenant IS NOT NULL";
+
+macro_rules! columns {
+    () => {
+        "SELECT tenant, id, worker, order_key, created_at, visible_at, attempt, events, last_error FROM deliveries d"
+    };
+}
+
+/// The oldest of a worker and tenant that are due; of one order key only the one before which there is none.
+pub(super) const DUE: &str = concat!(
+    columns!(),
+    " WHERE owner IS NULL AND worker = ?1 AND tenant = ?2 AND visible_at <= ?3
+        AND (order_key IS NULL OR NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.tenant = d.tenant
+            AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq))
+    ORDER BY visible_at, seq LIMIT ?4"
+);
+const ONE: &str = concat!(columns!(), " WHERE tenant = ?1 AND id = ?2");
+const LIST: &str = concat!(
+    columns!(),
+    " WHERE tenant = ?1 AND (?2 IS NULL OR worker = ?2) AND seq > coalesce(
+        (SELECT seq FROM deliveries WHERE tenant = ?1 AND id = ?3), 0) ORDER BY seq LIMIT ?4"
+);
+const OWN: &str = "UPDATE deliveries SET owner = ?1 WHERE tenant = ?2 AND id = ?3";
+const LEND: &str =
+    "UPDATE deliveries SET visible_at = ?3, attempt = attempt + 1 WHERE tenant = ?1 AND id = ?2";
+const WORKERS: &str = "SELECT tenant, name, declaration, row_version, created_at, updated_at FROM workers
+    ORDER BY tenant, name";
+
+impl Core {
+    pub fn claim_deliveries(&mut self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
+        self.transaction(|connection| {
+            node::member(connection, ask.node)?;
+            let mut claimed = due(connection, ask).map_err(error)?;
+            let mut own = connection.prepare_cached(OWN).map_err(error)?;
+            for one in &mut claimed {
+                one.row.owner = Some(ask.node);
+                own.execute(params![ask.node.as_bytes(), one.tenant.as_str(), one.row.id.as_bytes()])
+                    .map_err(error)?;
+            }
+            claimed.sort_by_key(|one| one.row.visible_at);
+            Ok(claimed)
+        })
+    }
+
+    pub fn lend(&mut self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
+        self.transaction(|connection| {
+            let lent = due_of(connection, &loan.worker, tenant, loan.now, loan.limit.min(CLAIM_MAX));
+            let mut lent = lent.map_err(error)?;
+            let mut lend = connection.prepare_cached(LEND).map_err(error)?;
+            for one in &mut lent {
+                lend.execute(params![tenant.as_str(), one.row.id.as_bytes(), loan.until.0]).map_err(error)?;
+                one.row.visible_at = loan.until;
+                one.row.attempt += 1;
+            }
+            Ok(lent.into_iter().map(|one| one.row).collect())
+        })
+    }
+}
+
+fn due(connection: &Connection, ask: &DeliveryAsk) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {
+    let mut left = ask.limit.min(CLAIM_MAX);
+    let mut waiting = Vec::new();
+    for worker in &ask.workers {
+        waiting.extend(waiting_for(connection, worker)?.into_iter().map(|one| (worker.as_str(), one)));
+    }
+    let mut claimed = Vec::new();
+    for (worker, tenant, share) in share::of_workers(waiting, ask.now, left, &ask.full) {
+        let rows = due_of(connection, worker, &tenant, ask.now, left.min(share))?;
+        left -= rows.len();
+        claimed.extend(rows);
+    }
+    Ok(claimed)
+}
+
+fn waiting_for(connection: &Connection, worker: &str) -> rusqlite::Result<Vec<Waiting>> {
+    let mut statement = connection.prepare_cached(WAITING)?;
+    let rows = statement.query_map([worker], |row| {
+        Ok(Waiting { tenant: tenant(row, 0)?, oldest: time(row, 1)?, weight: row.get(2)? })
+    })?;
+    rows.collect()
+}
+
+fn due_of(
+    connection: &Connection,
+    worker: &str,
+    tenant: &TenantId,
+    now: Time,
+    limit: usize,
+) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {
+    let mut statement = connection.prepare_cached(DUE)?;
+    let rows = statement.query_map(params![worker, tenant.as_str(), now.0, limit as i64], delivery)?;
+    rows.collect()
+}
+
+impl Read<'_> {
+    /// When the first unowned delivery of one of these workers becomes due.
+    pub fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
+        let mut next = None;
+        for worker in workers {
+            let waiting = waiting_for(self.connection(), worker).map_err(error)?;
+            next = waiting.into_iter().map(|one| one.oldest).chain(next).min();
+        }
+        Ok(next)
+    }
+
+    pub fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
+        let found = self.one(ONE, params![tenant.as_str(), id.as_bytes()], delivery)?;
+        Ok(found.map(|one| one.row))
+    }
+
+    pub fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        let limit = limit.clamp(1, PAGE_MAX) as i64;
+        let after = after.as_ref().map(Uuid::as_bytes);
+        let rows = self.many(LIST, params![tenant.as_str(), filter.worker, after, limit], delivery)?;
+        Ok(rows.into_iter().map(|one| one.row).collect())
+    }
+
+    /// Workers of all tenants.
+    pub fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
+        self.many(WORKERS, &[], |row| {
+            Ok(Claimed {
+                tenant: tenant(row, 0)?,
+                row: WorkerRow {
+                    name: row.get(1)?,
+                    declaration: row.get(2)?,
+                    row_version: row.get(3)?,
+                    created_at: time(row, 4)?,
+                    updated_at: time(row, 5)?,
+                },
+            })
+        })
+    }
+}
+
+fn delivery(row: &Row<'_>) -> rusqlite::Result<Claimed<DeliveryRow>> {
+    Ok(Claimed {
+        tenant: tenant(row, 0)?,
+        row: DeliveryRow {
+            id: id(row, 1)?,
+            worker: row.get(2)?,
+            order_key: row.get(3)?,
+            created_at: time(row, 4)?,
+            visible_at: time(row, 5)?,
+            attempt: row.get(6)?,
+            events: EventIds::new(row.get(7)?),
+            last_error: row.get(8)?,
+            owner: None,
+        },
+    })
+}
+
+pub(super) fn insert(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &DeliveryRow,
+) -> rusqlite::Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.worker,
+        row.order_key,
+        row.created_at.0,
+        row.visible_at.0,
+        row.attempt,
+        blob(&row.owner),
+        row.events.bytes(),
+        row.last_error,
+    ];
+    plain(to, S::Delivery, values)
+}
+
+pub(super) fn put_worker(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &WorkerRow,
+    expected_version: i64,
+) -> rusqlite::Result<Option<Conflict>> {
+    let (created, updated) = (row.created_at.0, row.updated_at.0);
+    match expected_version {
+        0 => {
+            let values = params![tenant, row.name, row.row_version, created, updated, row.declaration];
+            guard(to, S::CreateWorker, values, Conflict::Version)
+        }
+        expected => {
+            let values = params![tenant, row.name, row.row_version, updated, row.declaration, expected];
+            guard(to, S::UpdateWorker, values, Conflict::Version)
+        }
+    }
+}
