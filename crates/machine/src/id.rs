@@ -81,6 +81,7 @@ pub enum Kind {
     Event,
     Schedule,
     Dataset,
+    Delivery,
     Node,
 }
 
@@ -94,6 +95,7 @@ impl Kind {
             Kind::Event => "evt",
             Kind::Schedule => "sch",
             Kind::Dataset => "ds",
+            Kind::Delivery => "dlv",
             Kind::Node => "node",
         }
     }

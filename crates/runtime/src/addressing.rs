@@ -44,10 +44,10 @@ pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRo
     let mut addressed = Addressed::default();
     for (subscriber, wanted) in by_worker.into_values() {
         // Those with a key come one by one: each has to wait for the one before it.
-        let (ordered, rest): (Vec<_>, Vec<_>) =
-            wanted.into_iter().map(|at| (at, subscriber.order_key(&events[at].1))).partition(|(_, key)| {
-                key.is_some()
-            });
+        let (ordered, rest): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .map(|at| (at, subscriber.order_key(&events[at].1)))
+            .partition(|(_, key)| key.is_some());
         for (at, key) in ordered {
             let row = row(engine, &subscriber, &[at], key, events);
             addressed.backlog.push(row);

@@ -251,3 +251,20 @@ impl Default for Declared {
         }
     }
 }
+
+/// The key of an event for a worker, the same on every attempt.
+pub fn delivery_key(event: Uuid, worker: &str) -> String {
+    crate::deliveries::key_of(event, worker)
+}
+
+/// A delivery that a worker somewhere else has asked for.
+#[derive(Clone, Debug)]
+pub struct Lent {
+    pub id: Uuid,
+    /// Which attempt this is; whoever answers names it.
+    pub attempt: u32,
+    /// Until when nobody else gets it.
+    pub until: Time,
+    /// Their ids and CloudEvents.
+    pub events: Vec<(Uuid, Vec<u8>)>,
+}

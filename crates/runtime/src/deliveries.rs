@@ -3,7 +3,7 @@
 //! What a handler answers and the end of its delivery are one commit: an event that it emits is there exactly when the
 //! delivery is gone. A delivery that fails comes back alone, later; one that failed for good becomes a dead letter.
 
-mod settle;
+pub(crate) mod settle;
 
 use crate::{
     engine::Engine,
@@ -175,7 +175,8 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     let mut answers: HashMap<String, Handled> = foreign
         .into_iter()
         .map(|delivery| {
-            let failure = Failure { class: Class::Auth, message: "the event names another tenant".to_owned() };
+            let failure =
+                Failure { class: Class::Auth, message: "the event names another tenant".to_owned() };
             (delivery.key, Handled::Fail(failure))
         })
         .collect();
@@ -213,9 +214,8 @@ async fn with_events(
         }
     }
     let taken = items.into_iter().map(|Item { row: Handed { row, events }, reservation, hold, .. }| {
-        let events = events.unwrap_or_else(|| {
-            row.events.iter().filter_map(|id| Some((id, read.remove(&id)?))).collect()
-        });
+        let events = events
+            .unwrap_or_else(|| row.events.iter().filter_map(|id| Some((id, read.remove(&id)?))).collect());
         Taken { row, events, _reservation: reservation, _hold: hold }
     });
     Some(taken.collect())

@@ -1,25 +1,25 @@
 //! What one node is made of; shared by its pumps, turns and handles.
 
 use crate::{
+    callees::Callees,
     clock::{Clock, Entropy},
     clocks::Clocks,
     collections::Collecting,
     committer::Committer,
     definitions::Definitions,
+    deliveries::Handed,
     egress::Egress,
     finder::Wake,
     heavy::Heavy,
     held::Held,
     hub::Hub,
-    callees::Callees,
-    deliveries::Handed,
     lanes::Queue,
-    subscribers::Subscribers,
     metrics::Metrics,
     options::Options,
     sandbox::{NotRun, ScriptCall},
     secrets::Keyring,
     slots::Slots,
+    subscribers::Subscribers,
     tasks::Tasks,
 };
 use async_trait::async_trait;
@@ -29,7 +29,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use store::{Hints, Store, rows::CallRow};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
 /// Evaluates expressions that may not run in this process.
@@ -82,6 +82,8 @@ pub(crate) struct Engine {
     /// Deliveries were due that this node had no room for.
     pub(crate) deliveries_left: AtomicBool,
     pub(crate) subscribers: Subscribers,
+    /// Wakes those who ask for deliveries of workers that are somewhere else.
+    pub(crate) polled: Notify,
     pub(crate) egress: Egress,
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,

@@ -52,15 +52,14 @@ pub(crate) async fn publish(
     for attempt in 0..TRIES_MAX {
         let caused =
             collections::offer(engine, tenant, &wanting, &row, &event, now.after(Span(attempt))).await?;
-        let publishing =
-            Publishing {
-                engine: engine.clone(),
-                tenant: tenant.clone(),
-                row: row.clone(),
-                event: event.clone(),
-                caused,
-                now,
-            };
+        let publishing = Publishing {
+            engine: engine.clone(),
+            tenant: tenant.clone(),
+            row: row.clone(),
+            event: event.clone(),
+            caused,
+            now,
+        };
         if let Some(published) = crate::starts::to_the_end(engine, publishing.commit()).await? {
             return Ok(published);
         }

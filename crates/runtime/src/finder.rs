@@ -5,13 +5,13 @@
 
 use crate::{
     calls, dead_letters,
-    telling::deliver_signal,
     engine::Engine,
     events,
     lost::Suspects,
-    slots,
+    slots, subscribers,
+    telling::deliver_signal,
     turn::{Source, Work},
-    subscribers, weights,
+    weights,
 };
 use machine::{Command, TenantId, Time, time::Span};
 use std::{

@@ -51,6 +51,7 @@ async fn heed(engine: &Engine, hint: Hint) {
     if hint.queues {
         engine.wake.at(engine.now());
         engine.wake.deliveries.at(engine.now());
+        engine.polled.notify_waiters();
     }
     if hint.ended != Ended::Many {
         engine.hub.may_have_ended(&hint.ended);
@@ -61,6 +62,7 @@ impl Engine {
     /// Work that any node may do is due: this one looks, and the others are told.
     pub(crate) fn backlog(&self) {
         self.wake.at(self.now());
+        self.polled.notify_waiters();
         self.hints.tell(Hint::queues());
     }
 }

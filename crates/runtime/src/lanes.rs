@@ -238,7 +238,6 @@ impl<T: Targeted> Lanes<T> {
         }
         None
     }
-
 }
 
 impl<T> Lanes<T> {
@@ -427,7 +426,10 @@ mod tests {
         assert_eq!(more.iter().map(|item| item.row.token).collect::<Vec<_>>(), [4]);
         queue.done(&first.tenant, "a");
         assert_eq!(tokens(&queue), [3, 5]);
-        let all: Vec<_> = { push(&queue, &held, "acme", 6, "a"); queue.more(&tenant("acme"), "a", 9) };
+        let all: Vec<_> = {
+            push(&queue, &held, "acme", 6, "a");
+            queue.more(&tenant("acme"), "a", 9)
+        };
         assert_eq!(all.len(), 1);
         drop((first, more, all));
         let lanes = queue.shared.lanes.lock();

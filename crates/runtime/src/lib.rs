@@ -39,6 +39,7 @@ pub mod outbox;
 mod patience;
 mod publishing;
 mod refusal;
+mod remote;
 pub mod retention;
 mod rows;
 pub mod sandbox;

@@ -36,7 +36,7 @@ use std::{
     time::Duration,
 };
 use store::{Hints, NoHints, Renewed, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::Declaration;
@@ -143,6 +143,7 @@ impl Node {
             ),
             deliveries_left: AtomicBool::new(false),
             subscribers,
+            polled: Notify::new(),
             egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
             secrets,
             wake: Wake::new(),

@@ -5,9 +5,10 @@ use crate::{
     api::{Published, Refusal},
     collections,
     engine::Engine,
-    events, refusal,
+    events,
     metrics::Metrics,
     patience::Patience,
+    refusal,
     starts::to_the_end,
 };
 use machine::{Data, TenantId};

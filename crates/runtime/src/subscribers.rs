@@ -22,6 +22,8 @@ pub(crate) struct Subscriber {
     order_by: Option<String>,
     /// This node has it.
     pub(crate) is_here: bool,
+    /// What its tenant says of it, if it is somewhere else.
+    declared: Option<Declared>,
 }
 
 impl Subscriber {
@@ -64,6 +66,7 @@ impl Subscribers {
                 batch_max: on.batch_max,
                 order_by: on.order_by.as_deref().map(path),
                 is_here: true,
+                declared: None,
             }))
         });
         Subscribers { here: here.collect(), workers: by_name, declared: RwLock::default() }
@@ -83,6 +86,12 @@ impl Subscribers {
         self.workers.iter().map(|(name, worker)| (name.clone(), worker.concurrency_max)).collect()
     }
 
+    /// What a tenant says of a worker of its own.
+    pub(crate) fn declared(&self, tenant: &TenantId, name: &str) -> Option<Declared> {
+        let declared = self.declared.read();
+        declared.get(tenant)?.iter().find(|one| one.name == name)?.declared.clone()
+    }
+
     /// Everybody who wants events of the type.
     pub(crate) fn wanting(&self, tenant: &TenantId, event_type: &str) -> Vec<Arc<Subscriber>> {
         let declared = self.declared.read();
@@ -96,17 +105,17 @@ impl Subscribers {
 pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
     let mut declared = HashMap::<TenantId, Vec<Arc<Subscriber>>>::new();
     for one in engine.store.workers().await? {
-        let Ok(Declared { types, batch_max, order_by, .. }) = serde_json::from_slice(&one.row.declaration)
-        else {
+        let Ok(said) = serde_json::from_slice::<Declared>(&one.row.declaration) else {
             tracing::error!(tenant = %one.tenant, worker = one.row.name, "a declared worker cannot be read");
             continue;
         };
         declared.entry(one.tenant).or_default().push(Arc::new(Subscriber {
             name: one.row.name,
-            types,
-            batch_max: batch_max as usize,
-            order_by: order_by.as_deref().map(path),
+            types: said.types.clone(),
+            batch_max: said.batch_max as usize,
+            order_by: said.order_by.as_deref().map(path),
             is_here: false,
+            declared: Some(said),
         }));
     }
     *engine.subscribers.declared.write() = declared;
@@ -125,6 +134,7 @@ mod tests {
             batch_max: 1,
             order_by: order_by.map(path),
             is_here: true,
+            declared: None,
         }
     }
 

@@ -37,6 +37,12 @@ pub enum Permission {
     EventsRead,
     #[serde(rename = "events:publish")]
     EventsPublish,
+    #[serde(rename = "workers:read")]
+    WorkersRead,
+    #[serde(rename = "workers:write")]
+    WorkersWrite,
+    #[serde(rename = "workers:act")]
+    WorkersAct,
     #[serde(rename = "dev:clock")]
     DevClock,
     #[serde(rename = "stream:read")]
@@ -76,6 +82,9 @@ impl Permission {
             SchedulesAct => "schedules:act",
             EventsRead => "events:read",
             EventsPublish => "events:publish",
+            WorkersRead => "workers:read",
+            WorkersWrite => "workers:write",
+            WorkersAct => "workers:act",
             DevClock => "dev:clock",
             StreamRead => "stream:read",
             KeysRead => "keys:read",
@@ -99,7 +108,7 @@ pub enum Role {
     Operator,
     /// Definitions, and starting instances.
     Developer,
-    /// Tasks and signals.
+    /// Tasks, signals and deliveries.
     Worker,
     /// Reads only.
     Viewer,
@@ -109,8 +118,16 @@ pub enum Role {
     Monitor,
 }
 
-const READS: &[Permission] =
-    &[DefinitionsRead, InstancesRead, TasksRead, DeadLettersRead, SchedulesRead, EventsRead, StreamRead];
+const READS: &[Permission] = &[
+    DefinitionsRead,
+    InstancesRead,
+    TasksRead,
+    DeadLettersRead,
+    SchedulesRead,
+    EventsRead,
+    WorkersRead,
+    StreamRead,
+];
 
 impl Role {
     pub const ALL: &[Role] = &[
@@ -153,19 +170,33 @@ impl Role {
                             | DeadLettersAct
                             | SchedulesAct
                             | EventsPublish
+                            | WorkersAct
                     )
             }
             Role::Developer => {
                 READS.contains(&permission)
                     || matches!(
                         permission,
-                        DefinitionsWrite | InstancesStart | SecretsRead | EventsPublish | DevClock
+                        DefinitionsWrite
+                            | InstancesStart
+                            | SecretsRead
+                            | EventsPublish
+                            | WorkersWrite
+                            | WorkersAct
+                            | DevClock
                     )
             }
             Role::Worker => {
                 matches!(
                     permission,
-                    InstancesRead | InstancesSignal | TasksRead | TasksAct | EventsPublish | StreamRead
+                    InstancesRead
+                        | InstancesSignal
+                        | TasksRead
+                        | TasksAct
+                        | EventsPublish
+                        | WorkersRead
+                        | WorkersAct
+                        | StreamRead
                 )
             }
             Role::Viewer => READS.contains(&permission),

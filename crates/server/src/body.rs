@@ -256,6 +256,23 @@ impl Fields {
         self.text(key, bytes_max)?.ok_or_else(|| self.missing(key))
     }
 
+    /// A whole number within bounds.
+    pub(crate) fn int(
+        &self,
+        key: &str,
+        within: std::ops::RangeInclusive<i64>,
+    ) -> Result<Option<i64>, Problem> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        match value.as_i64().filter(|number| within.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => Err(Problem::at(
+                code::INVALID_VALUE,
+                self.place(key),
+                format!("this must be a whole number of {} to {}", within.start(), within.end()),
+            )),
+        }
+    }
+
     pub(crate) fn object(&self, key: &str, known: &[&str]) -> Result<Fields, Problem> {
         let value = self.value(key).ok_or_else(|| self.missing(key))?;
         Fields::new(&value, &self.place(key), known)

@@ -80,6 +80,8 @@ pub const TASK_CLAIMED: Code = code("task-claimed", 409, "Somebody else has clai
 pub const TASK_NOT_CLAIMED: Code = code("task-not-claimed", 409, "Nobody has claimed the task");
 pub const TASK_NOT_AWAITED: Code = code("task-not-awaited", 409, "The instance no longer waits for the task");
 pub const TASK_BUSY: Code = passing("task-busy", 409, "Others keep changing the task");
+pub const WORKER_EXISTS: Code = code("worker-exists", 409, "The server itself has a worker of that name");
+pub const DELIVERY_LOST: Code = code("delivery-lost", 409, "The delivery is not the caller's any more");
 pub const SECRETS_DISABLED: Code = code("secrets-disabled", 409, "This server keeps no secrets");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
@@ -154,6 +156,8 @@ pub const ALL: &[Code] = &[
     TASK_NOT_CLAIMED,
     TASK_NOT_AWAITED,
     TASK_BUSY,
+    WORKER_EXISTS,
+    DELIVERY_LOST,
     SECRETS_DISABLED,
     STALE,
     DEFINITION_INVALID,

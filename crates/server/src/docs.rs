@@ -43,6 +43,7 @@ const VIEWER_POLICY: &str =
         (name = "tasks", description = "Work for people."),
         (name = "dead letters", description = "What could not be done."),
         (name = "events", description = "What happened, addressed to nobody."),
+        (name = "workers", description = "Workers of a tenant that are somewhere else, and what they are given."),
         (name = "schedules", description = "What starts by itself."),
         (name = "access", description = "Tenants, keys, secrets, who am I."),
         (name = "operations", description = "Health, metrics, the stream of changes, this document."),

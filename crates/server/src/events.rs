@@ -21,7 +21,7 @@ use store::{rows::EventRow, views::EventFilter};
 use utoipa::ToSchema;
 
 /// Events in one request.
-const EVENTS_MAX: usize = 100;
+const EVENTS_MAX: usize = 1_000;
 
 /// A CloudEvent 1.0 in its JSON form; other attributes are kept.
 #[derive(ToSchema)]
@@ -68,6 +68,8 @@ pub(crate) struct Event {
     taken: u64,
     /// Instances that it started.
     started: u64,
+    /// Workers it was delivered to.
+    delivered: u64,
     /// Until when it is offered to listen steps that begin; null once something has taken it.
     kept_until: Option<String>,
 }
@@ -82,7 +84,7 @@ pub(crate) struct EventDetail {
     event: Stored,
 }
 
-/// Publishes an event, or an array of up to 100. Every `listen` step of the tenant that matches is told, schedules
+/// Publishes an event, or an array of up to 1,000. Every `listen` step of the tenant that matches is told, schedules
 /// with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
 #[utoipa::path(
     post, path = "/api/v1/events", tag = "events", operation_id = "publish_events",
@@ -180,13 +182,18 @@ pub(crate) async fn read(
 }
 
 fn verdict(row: &EventRow, now: machine::Time) -> String {
-    let EventRow { told, taken, started, collected, .. } = row;
+    let EventRow { told, taken, started, collected, delivered, .. } = row;
     let mut parts = Vec::new();
     if *started > 0 {
         parts.push(format!("it started {started} instances"));
     }
     if *collected > 0 {
         parts.push(format!("{collected} schedules collected it and wait for more"));
+    }
+    match delivered {
+        0 => parts.push("no worker wants this type".to_owned()),
+        1 => parts.push("it was delivered to 1 worker".to_owned()),
+        count => parts.push(format!("it was delivered to {count} workers")),
     }
     match (told, taken) {
         (0, _) => parts.push("no listen step waited for this type and key".to_owned()),
@@ -212,6 +219,7 @@ pub(crate) fn event_of(row: &EventRow) -> Event {
         told: row.told,
         taken: row.taken,
         started: row.started,
+        delivered: row.delivered,
         kept_until: wire::time_if(row.kept_until),
     }
 }

@@ -21,6 +21,7 @@ mod compensation;
 mod datasets;
 mod dead_letters;
 mod definitions;
+mod deliveries;
 mod docs;
 mod etag;
 mod events;
@@ -50,6 +51,7 @@ mod tenants;
 mod tests;
 mod versions;
 mod wire;
+mod workers;
 
 pub use options::Options;
 pub use router::{Error, description, router};

@@ -2,14 +2,14 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, docs, events, feed, frame,
-    health, history, instances, keys, me, metrics,
+    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs, events,
+    feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
     result,
     routes::ROUTES,
-    schedules, secrets, starts, stream, tasks, tenants, versions,
+    schedules, secrets, starts, stream, tasks, tenants, versions, workers,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -114,6 +114,12 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
         .routes(routes!(feed::read))
+        .routes(routes!(workers::list))
+        .routes(routes!(workers::put, workers::delete))
+        .routes(routes!(workers::poll))
+        .routes(routes!(deliveries::complete))
+        .routes(routes!(deliveries::fail))
+        .routes(routes!(deliveries::heartbeat))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::read))
         .routes(routes!(schedules::slots))

@@ -7,6 +7,7 @@ mod expr;
 mod report;
 mod setup;
 mod w1;
+mod w2;
 mod w3;
 mod w4;
 mod w8;
@@ -21,6 +22,8 @@ use std::path::PathBuf;
 pub(crate) enum Workload {
     /// Workflows of 3 durable no-op steps, as many as go: workflows per second.
     W1,
+    /// Events through one worker, in batches and one by one: events per second, and time from publishing to the handler.
+    W2,
     /// The same workflow alone: time from start to end.
     W3,
     /// Fan-out over 1,000, 10,000 and 100,000 items: microseconds per item, which must not grow.
@@ -36,7 +39,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store or on PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -74,6 +77,9 @@ pub(crate) struct Args {
     /// w8: instances of the busy tenant that become due at once.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(8..), value_name = "INSTANCES")]
     pub(crate) backlog: u64,
+    /// w2: events that the worker finds in the backlog.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..), value_name = "EVENTS")]
+    pub(crate) events: u64,
     /// Folder for the database; decides which disk is measured. A temporary one by default.
     #[arg(long)]
     pub(crate) data: Option<PathBuf>,
@@ -84,7 +90,12 @@ pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
     if args.workload == Workload::Expr {
         return expr::measure(args.seconds, out);
     }
-    let bench = setup::Bench::new(&args).await?;
+    let mut bench = setup::Bench::new(&args).await?;
+    if args.workload == Workload::W2 {
+        let report = w2::measure(&mut bench, &args).await;
+        bench.stop().await;
+        return w2::print(&report?, out);
+    }
     if args.workload == Workload::W4 {
         let report = w4::measure(&bench, &args).await;
         bench.stop().await;

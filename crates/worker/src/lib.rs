@@ -7,10 +7,10 @@
 
 mod event;
 
-use async_trait::async_trait;
 use machine::{Data, TenantId, time::Span};
 use std::sync::Arc;
 
+pub use async_trait::async_trait;
 pub use event::{Delivery, Emit, Handled, Handler, On, each};
 pub use machine::retry::RetryPolicy;
 

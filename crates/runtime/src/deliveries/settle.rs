@@ -37,12 +37,14 @@ struct Counts {
 }
 
 /// Who settles what.
-struct Settling<'a> {
+pub(crate) struct Settling<'a> {
     engine: &'a Arc<Engine>,
     tenant: &'a TenantId,
     worker: &'a str,
     retry: &'a RetryPolicy,
     now: Time,
+    /// The attempt was counted when the delivery was lent, and whoever answers may be too late.
+    lent: bool,
 }
 
 /// Makes durable what the answers say, as long as it takes.
@@ -54,9 +56,9 @@ pub(super) async fn settle(
     mut answers: HashMap<String, Handled>,
     micros: u64,
 ) {
-    let settling =
-        Settling { engine, tenant, worker: &worker.name, retry: &worker.retry, now: engine.now() };
-    let ends: Vec<End> = taken.iter().map(|one| settling.end(one, &mut answers)).collect();
+    let (name, retry, now) = (&worker.name, &worker.retry, engine.now());
+    let settling = Settling { engine, tenant, worker: name, retry, now, lent: false };
+    let ends: Vec<End> = taken.iter().map(|one| settling.end(&one.row, &one.events, &mut answers)).collect();
     let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
     if settling.land(all).await {
         ends.iter().for_each(|end| settling.landed(end, micros));
@@ -72,13 +74,44 @@ pub(super) async fn settle(
     }
 }
 
-impl Settling<'_> {
-    fn end(&self, taken: &Taken, answers: &mut HashMap<String, Handled>) -> End {
+impl<'a> Settling<'a> {
+    /// For a delivery that was lent to a worker somewhere else.
+    pub(crate) fn of_lent(
+        engine: &'a Arc<Engine>,
+        tenant: &'a TenantId,
+        worker: &'a str,
+        retry: &'a RetryPolicy,
+    ) -> Settling<'a> {
+        Settling { engine, tenant, worker, retry, now: engine.now(), lent: true }
+    }
+
+    /// Settles one row. `false` if whoever answers is too late.
+    pub(crate) async fn settle_one(
+        &self,
+        row: &DeliveryRow,
+        events: &[(Uuid, Data)],
+        mut answers: HashMap<String, Handled>,
+    ) -> Result<bool, store::Error> {
+        let end = self.end(row, events, &mut answers);
+        let commit = Commit { tenant: self.tenant.clone(), writes: end.writes.clone() };
+        self.engine.metrics.cost(&commit);
+        let landed = self.engine.committer.commit(commit).await? == Outcome::Committed;
+        if landed {
+            self.landed(&end, 0);
+        }
+        Ok(landed)
+    }
+
+    /// Attempts that were made, this one included.
+    fn made(&self, row: &DeliveryRow) -> u32 {
+        row.attempt + u32::from(!self.lent)
+    }
+
+    fn end(&self, row: &DeliveryRow, events: &[(Uuid, Data)], answers: &mut HashMap<String, Handled>) -> End {
         let mut end = End::default();
-        let row = &taken.row;
         let alone = row.events.count() == 1;
         let mut stays = false;
-        for (event, data) in &taken.events {
+        for (event, data) in events {
             let key = key_of(*event, self.worker);
             let answer = answers.remove(&key).unwrap_or_else(|| Handled::retry("the worker gave no answer"));
             let (failure, after) = match answer {
@@ -86,7 +119,8 @@ impl Settling<'_> {
                     end.counts.processed += 1;
                     end.emits |= !emitted.is_empty();
                     let rows = emitted.into_iter().enumerate();
-                    end.writes.extend(rows.map(|(at, emit)| self.outbox(row, *event, data, (&key, at), emit)));
+                    end.writes
+                        .extend(rows.map(|(at, emit)| self.outbox(row, *event, data, (&key, at), emit)));
                     continue;
                 }
                 Handled::Retry { failure, after } => (failure, after),
@@ -95,7 +129,7 @@ impl Settling<'_> {
                     continue;
                 }
             };
-            let Some(delay) = self.retry.delay(row.attempt + 1, self.engine.entropy.unit()) else {
+            let Some(delay) = self.retry.delay(self.made(row), self.engine.entropy.unit()) else {
                 self.bury(row, (*event, data), failure, Reason::RetriesExhausted, &mut end);
                 continue;
             };
@@ -105,8 +139,13 @@ impl Settling<'_> {
             end.again_at = Some(end.again_at.map_or(again.0, |other| other.min(again.0)));
             end.writes.push(again.1);
         }
-        if !stays {
-            end.writes.insert(0, Write::ConsumeDelivery { id: row.id, attempt: row.attempt });
+        let (id, attempt) = (row.id, row.attempt);
+        match (stays, end.again_at) {
+            (false, _) => end.writes.insert(0, Write::ConsumeDelivery { id, attempt }),
+            (true, Some(visible_at)) if self.lent => {
+                end.writes.insert(0, Write::ExtendDelivery { id, attempt, visible_at });
+            }
+            (true, _) => {}
         }
         end
     }
@@ -121,8 +160,7 @@ impl Settling<'_> {
         delay: Span,
     ) -> (Time, Write) {
         let visible_at = self.engine.now().after(delay);
-        let (attempt, last_error) =
-            (row.attempt + 1, Some(fault::storable(failure.message).into_bytes()));
+        let (attempt, last_error) = (self.made(row), Some(fault::storable(failure.message).into_bytes()));
         let write = match alone {
             true => Write::RetryDelivery { id: row.id, visible_at, attempt, last_error },
             false => Write::Delivery(Box::new(DeliveryRow {
@@ -148,7 +186,7 @@ impl Settling<'_> {
     ) {
         let reason = if failure.class == Class::Poison { Reason::Poison } else { reason };
         let detail = format!("{}: {}", failure.class.word(), fault::storable(failure.message));
-        let (worker, attempts) = (self.worker, row.attempt + 1);
+        let (worker, attempts) = (self.worker, self.made(row));
         tracing::warn!(tenant = %self.tenant, worker, attempts, reason = reason.word(), detail, "dead letter");
         let letter = self.engine.entropy.id(self.now);
         let envelope = data.to_bytes();
@@ -233,6 +271,8 @@ impl Settling<'_> {
         if end.emits {
             engine.wake.outbox();
         }
+        // What had to wait for this one, or comes back at once.
+        engine.polled.notify_waiters();
         if let Some(at) = end.again_at {
             engine.wake.deliveries.at(at);
         }

@@ -21,6 +21,7 @@ mod children;
 mod collections;
 mod columns;
 mod dead_letters;
+mod deliveries;
 mod dev_clock;
 mod egress;
 mod envelope;

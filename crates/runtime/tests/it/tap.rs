@@ -133,6 +133,33 @@ impl Store for Tap {
         }
     }
 
+    async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
+        pass!(self.claim_deliveries(ask))
+    }
+    async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
+        pass!(self.next_delivery(workers))
+    }
+    async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
+        pass!(self.lend(tenant, loan))
+    }
+    async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
+        pass!(self.delivery(tenant, id))
+    }
+    async fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        pass!(self.deliveries(tenant, filter, after, limit))
+    }
+    async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
+        pass!(self.workers())
+    }
+    async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
+        pass!(self.events_of(tenant, ids))
+    }
     async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
         pass!(self.deployment_key(name, fresh))
     }

@@ -96,6 +96,41 @@ impl Store for Faulty {
         let claimed = self.inner.claim_signals(node, now, limit).await;
         self.claimed(self.watched_claim(node, claimed, SignalRow::key)?)
     }
+    async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
+        self.read().await?;
+        let claimed = self.inner.claim_deliveries(ask).await;
+        self.claimed(self.watched_claim(ask.node, claimed, DeliveryRow::key)?)
+    }
+    async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
+        self.read().await?;
+        self.inner.next_delivery(workers).await
+    }
+    async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
+        self.read().await?;
+        self.inner.lend(tenant, loan).await
+    }
+    async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
+        self.read().await?;
+        self.inner.delivery(tenant, id).await
+    }
+    async fn deliveries(
+        &self,
+        tenant: &TenantId,
+        filter: &DeliveryFilter,
+        after: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        self.read().await?;
+        self.inner.deliveries(tenant, filter, after, limit).await
+    }
+    async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
+        self.read().await?;
+        self.inner.workers().await
+    }
+    async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
+        self.read().await?;
+        self.inner.events_of(tenant, ids).await
+    }
     async fn claim_calls(
         &self,
         node: Uuid,

@@ -159,12 +159,8 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
         let limit = limit.clamp(1, PAGE_MAX) as i64;
-        let values = [
-            text(tenant.as_str()),
-            maybe_text(filter.worker.as_deref()),
-            maybe_id(after),
-            int(limit),
-        ];
+        let values =
+            [text(tenant.as_str()), maybe_text(filter.worker.as_deref()), maybe_id(after), int(limit)];
         let rows = self.many(of(tenant), LIST, &values, |row| delivery(row, None)).await?;
         Ok(rows.into_iter().map(|(_, one)| one.row).collect())
     }

@@ -33,6 +33,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V6__partitions.sql"),
         oldest: 1,
     },
+    Migration {
+        name: "deliveries",
+        sql: include_str!("../../migrations/postgres/V7__deliveries.sql"),
+        oldest: 1,
+    },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

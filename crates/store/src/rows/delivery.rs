@@ -37,7 +37,6 @@ impl DeliveryRow {
     pub fn key(&self) -> super::QueueKey {
         super::QueueKey::Delivery { id: self.id }
     }
-
 }
 
 /// Ids of events as they are stored: sixteen bytes each, one after the other.

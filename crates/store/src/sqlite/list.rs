@@ -37,7 +37,8 @@ const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoke
 const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT ?1";
 /// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
-const ORIGIN_WORKER: &str = "iif(source IN ('call', 'delivery'), json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
+const ORIGIN_WORKER: &str =
+    "iif(source IN ('call', 'delivery'), json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
 const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
 const COUNT_REST: [(&str, &str); 7] = [
     ("wf_signal_q", ""),

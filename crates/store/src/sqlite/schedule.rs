@@ -174,9 +174,14 @@ pub(super) fn collect(
 
 /// Whatever the tenant has queued becomes due `by` earlier.
 pub(super) fn advance(to: &mut Prepared<'_>, tenant: &str, by: Span) -> rusqlite::Result<Option<Conflict>> {
-    for statement in
-        [S::AdvanceClock, S::AdvanceTimers, S::AdvanceCalls, S::AdvanceDeliveries, S::AdvanceSignals, S::AdvanceSchedules]
-    {
+    for statement in [
+        S::AdvanceClock,
+        S::AdvanceTimers,
+        S::AdvanceCalls,
+        S::AdvanceDeliveries,
+        S::AdvanceSignals,
+        S::AdvanceSchedules,
+    ] {
         to.get(statement)?.execute(params![tenant, by.0])?;
     }
     Ok(None)

@@ -89,11 +89,9 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
             plain(to, S::MoveInstance, values)?;
             plain(to, S::MoveState, values)
         }
-        Write::RetryDelivery { id, visible_at, attempt, last_error } => plain(
-            to,
-            S::RetryDelivery,
-            params![tenant, id.as_bytes(), visible_at.0, attempt, last_error],
-        ),
+        Write::RetryDelivery { id, visible_at, attempt, last_error } => {
+            plain(to, S::RetryDelivery, params![tenant, id.as_bytes(), visible_at.0, attempt, last_error])
+        }
         Write::ExtendDelivery { id, attempt, visible_at } => {
             let values = params![tenant, id.as_bytes(), attempt, visible_at.0];
             guard(to, S::ExtendDelivery, values, Conflict::Gone)

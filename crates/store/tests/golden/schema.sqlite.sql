@@ -61,6 +61,26 @@ CREATE TABLE definitions (
     PRIMARY KEY (tenant, namespace, name, version)
 );
 
+CREATE TABLE deliveries (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id          BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    worker      TEXT    NOT NULL CONSTRAINT worker_not_empty CHECK (worker <> ''),
+    order_key   TEXT,
+    created_at  INTEGER NOT NULL,
+    visible_at  INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    owner       BLOB,
+    events      BLOB    NOT NULL CONSTRAINT events_are_ids CHECK (length(events) > 0 AND length(events) % 16 = 0),
+    last_error  BLOB
+);
+
+CREATE INDEX deliveries_backlog ON deliveries (worker, tenant, visible_at) WHERE owner IS NULL;
+
+CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant, id);
+
+CREATE INDEX deliveries_ordered ON deliveries (tenant, worker, order_key, seq) WHERE order_key IS NOT NULL;
+
 CREATE TABLE deployment_keys (
     name  TEXT PRIMARY KEY,
     value BLOB NOT NULL CHECK (length(value) = 32)
@@ -80,7 +100,7 @@ CREATE TABLE "events" (
     taken        INTEGER NOT NULL,
     started      INTEGER NOT NULL,
     collected    INTEGER NOT NULL DEFAULT 0,
-    event        BLOB    NOT NULL,
+    event        BLOB    NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
     UNIQUE (tenant, id)
 );
 
@@ -390,4 +410,14 @@ CREATE INDEX wf_tasks_assignee ON wf_tasks (tenant, assignee, id) WHERE assignee
 CREATE INDEX wf_tasks_instance ON wf_tasks (tenant, instance, id);
 
 CREATE INDEX wf_tasks_status ON wf_tasks (tenant, status, id);
+
+CREATE TABLE workers (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    name         TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    declaration  BLOB    NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
 

@@ -9,7 +9,7 @@ use store::{postgres::*, rows::*, *};
 async fn migrated() -> Option<scratch::Database> {
     let database = scratch::database()?;
     let made = migrate(&database.owner_url, Some(database.application)).await.unwrap();
-    assert_eq!(made, ["core", "retention", "plans", "feed", "fair", "partitions"]);
+    assert_eq!(made, ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries"]);
     Some(database)
 }
 
@@ -158,6 +158,7 @@ async fn an_event_and_a_wait_that_begin_together_meet() {
             taken: 0,
             started: 0,
             collected: 0,
+            delivered: 0,
             event: b"{}".to_vec(),
         };
         let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
@@ -202,6 +203,7 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
         taken: 0,
         started: 0,
         collected: 0,
+        delivered: 0,
         event: b"{\"data\":1}".to_vec(),
     };
     let listen = |number: u128| {

@@ -1,6 +1,6 @@
 //! A node on a fresh store, with the definitions and workers the workloads use.
 
-use super::Args;
+use super::{Args, w2::Sink};
 use anyhow::{Context, Result, bail};
 use machine::{Data, TenantId, language::Format};
 use runtime::{
@@ -68,6 +68,9 @@ pub(super) struct Bench {
     pub(super) limits: Limits,
     /// Secret of an API key, for going through HTTP.
     pub(super) key: String,
+    /// Where the workers of w2 count what they are given.
+    pub(super) sink: Arc<Sink>,
+    pub(super) arrivals: tokio::sync::mpsc::UnboundedReceiver<(u64, f64)>,
     /// The database and its address, if it is one.
     database: Option<(Arc<Postgres>, String)>,
     nodes: Vec<Node>,
@@ -116,14 +119,15 @@ impl Bench {
             Some((store, _)) => store.clone(),
             None => Sqlite::open(folder.path().join("bench.db"))?.shared(),
         };
-        let mut nodes = vec![Node::start(parts_of(store, database.as_ref(), args)).await?];
+        let (sink, arrivals) = Sink::new();
+        let mut nodes = vec![Node::start(parts_of(store, database.as_ref(), args, &sink)).await?];
         for _ in 1..args.nodes {
             let Some((_, url)) = &database else {
                 bail!("several nodes need a database: name one with --store")
             };
             let another = Some((Arc::new(Postgres::open(url).await?), url.clone()));
             let store: Arc<dyn Store> = another.as_ref().map(|(store, _)| store.clone()).context("opened")?;
-            nodes.push(Node::start(parts_of(store, another.as_ref(), args)).await?);
+            nodes.push(Node::start(parts_of(store, another.as_ref(), args, &sink)).await?);
         }
         let snapshot = match (&database, args.held_snapshot) {
             (Some((_, url)), true) => Some(postgres::probe::Snapshot::hold(url).await?),
@@ -142,6 +146,8 @@ impl Bench {
             clock,
             limits,
             key,
+            sink,
+            arrivals,
             database,
             nodes,
             _snapshot: snapshot,
@@ -286,7 +292,12 @@ impl Limits {
     }
 }
 
-fn parts_of(store: Arc<dyn Store>, database: Option<&(Arc<Postgres>, String)>, args: &Args) -> Parts {
+fn parts_of(
+    store: Arc<dyn Store>,
+    database: Option<&(Arc<Postgres>, String)>,
+    args: &Args,
+    sink: &Arc<Sink>,
+) -> Parts {
     let mut parts = Parts::new(store);
     parts.sole = database.is_none();
     parts.options.dev_clock = true;
@@ -299,6 +310,7 @@ fn parts_of(store: Arc<dyn Store>, database: Option<&(Arc<Postgres>, String)>, a
     }
     let noop = worker::from_fn(|_, input| Outcome::Done(input));
     parts.workers.push(Declaration::new("noop", noop).concurrency_max(100_000));
+    parts.workers.extend(sink.workers());
     parts
 }
 

@@ -19,6 +19,7 @@ pub(super) fn event(number: u128, kind: &str, data: &str) -> EventRow {
         taken: 0,
         started: 0,
         collected: 0,
+        delivered: 0,
         event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
     }
 }

@@ -314,6 +314,7 @@ pub(crate) async fn counts_add_up(opened: &Opened) {
         signals: 1,
         timers: 2,
         calls: 1,
+        deliveries: 0,
         dead_letters: 1,
         outbox: 1,
         tasks_open: 2,

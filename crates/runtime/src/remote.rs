@@ -1,0 +1,243 @@
+//! Workers of a tenant that are somewhere else: declared once, they ask for deliveries, and answer with the number of the
+//! attempt as their claim.
+//!
+//! A delivery that was asked for is out of sight until its time is over, and stays nobody's: whoever does not answer or
+//! say that it goes on loses it, and an answer to an attempt that is not the last is refused.
+
+use crate::{
+    api::{Declared, Lent, Refusal},
+    deliveries::{self, settle::Settling},
+    engine::Engine,
+    refusal, subscribers,
+};
+use machine::{Data, TenantId, Time, retry::RetryPolicy, time::Span};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use store::{
+    Commit, Conflict, Hint, Outcome, Write,
+    rows::{DeliveryRow, Loan, WorkerRow},
+};
+use uuid::Uuid;
+use worker::Handled;
+
+/// How often who waits looks again, whatever it is told.
+const LOOK_EVERY: Span = Span::from_secs(5);
+/// Tries to declare a worker that somebody else changes at the same time.
+const TRIES_MAX: usize = 8;
+
+/// Makes or changes a worker. `true` if it is new.
+pub(crate) async fn declare(
+    engine: &Engine,
+    tenant: &TenantId,
+    name: &str,
+    declared: &Declared,
+) -> Result<bool, Refusal> {
+    if let Some(detail) = problem(name, declared) {
+        return Err(Refusal::Invalid { code: "invalid-value", detail, problems: vec![] });
+    }
+    if engine.subscribers.worker(name).is_some() {
+        let detail = format!("`{name}` is a worker of the server itself; take another name");
+        return Err(Refusal::Conflict { code: "worker-exists", detail, existing: None });
+    }
+    for _ in 0..TRIES_MAX {
+        let before = find(engine, tenant, name).await?;
+        let (now, expected_version) = (engine.now(), before.as_ref().map_or(0, |row| row.row_version));
+        let row = WorkerRow {
+            name: name.to_owned(),
+            declaration: crate::rows::to_json(declared),
+            row_version: expected_version + 1,
+            created_at: before.map_or(now, |row| row.created_at),
+            updated_at: now,
+        };
+        match commit(engine, tenant, vec![Write::PutWorker { row, expected_version }]).await? {
+            Outcome::Conflict(Conflict::Version) => {}
+            Outcome::Committed => {
+                changed(engine).await?;
+                return Ok(expected_version == 0);
+            }
+            other => return Err(Refusal::Unavailable(format!("{other:?}"))),
+        }
+    }
+    Err(Refusal::Busy)
+}
+
+/// What is wrong with a declaration, if anything.
+fn problem(name: &str, declared: &Declared) -> Option<String> {
+    let is_name = |name: &str| {
+        (1..=100).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    let Declared { types, attempts_max, batch_max, order_by, lease_seconds, .. } = declared;
+    let is_type = |kind: &String| {
+        (1..=1024).contains(&kind.len()) && !kind.trim_end_matches('*').contains('*') && !kind.ends_with("**")
+    };
+    match () {
+        () if !is_name(name) => {
+            Some("a worker's name has 1 to 100 letters, digits, `-`, `_` or `.`".to_owned())
+        }
+        () if !(1..=100).contains(&types.len()) => Some("`types` names 1 to 100 types of events".to_owned()),
+        () if !types.iter().all(is_type) => {
+            Some("a type has 1 to 1024 bytes, and a `*` only at its end".to_owned())
+        }
+        () if !(1..=100).contains(attempts_max) => Some("`attempts_max` is 1 to 100".to_owned()),
+        () if !(1..=1000).contains(batch_max) => Some("`batch_max` is 1 to 1000".to_owned()),
+        () if !(1..=86_400).contains(lease_seconds) => Some("`lease_seconds` is 1 to 86400".to_owned()),
+        () if order_by.as_ref().is_some_and(|path| {
+            machine::correlation::path(&format!(".{}", path.trim_start_matches('.'))).is_none()
+        }) =>
+        {
+            Some("`order_by` is an attribute such as `subject` or a path such as `data.order.id`".to_owned())
+        }
+        () => None,
+    }
+}
+
+async fn find(engine: &Engine, tenant: &TenantId, name: &str) -> Result<Option<WorkerRow>, Refusal> {
+    let all = engine.store.workers().await.map_err(refusal::of_store)?;
+    Ok(all.into_iter().find(|one| one.tenant == *tenant && one.row.name == name).map(|one| one.row))
+}
+
+/// The workers that a tenant has declared.
+pub(crate) async fn declared(
+    engine: &Engine,
+    tenant: &TenantId,
+) -> Result<Vec<(WorkerRow, Declared)>, Refusal> {
+    let all = engine.store.workers().await.map_err(refusal::of_store)?;
+    let own = all.into_iter().filter(|one| one.tenant == *tenant).map(|one| one.row);
+    Ok(own.filter_map(|row| Some((row.clone(), serde_json::from_slice(&row.declaration).ok()?))).collect())
+}
+
+/// Events of its types are not delivered to it from now on. What was delivered waits for a worker of that name.
+pub(crate) async fn forget(engine: &Engine, tenant: &TenantId, name: &str) -> Result<(), Refusal> {
+    match commit(engine, tenant, vec![Write::DeleteWorker { name: name.to_owned() }]).await? {
+        Outcome::Committed => changed(engine).await,
+        Outcome::Conflict(Conflict::Gone) => Err(Refusal::NotFound("worker".to_owned())),
+        other => Err(Refusal::Unavailable(format!("{other:?}"))),
+    }
+}
+
+async fn changed(engine: &Engine) -> Result<(), Refusal> {
+    subscribers::reload(engine).await.map_err(refusal::of_store)?;
+    engine.hints.tell(Hint { clocks: true, ..Hint::default() });
+    Ok(())
+}
+
+async fn commit(engine: &Engine, tenant: &TenantId, writes: Vec<Write>) -> Result<Outcome, Refusal> {
+    let commit = Commit { tenant: tenant.clone(), writes };
+    engine.committer.commit(commit).await.map_err(refusal::of_store)
+}
+
+/// Deliveries for a worker, waiting for the first if there is none. Nothing when the time is over.
+pub(crate) async fn poll(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    name: &str,
+    limit: usize,
+    wait: Duration,
+) -> Result<Vec<Lent>, Refusal> {
+    let unknown = || Refusal::NotFound(format!("worker `{name}`"));
+    let declared = engine.subscribers.declared(tenant, name).ok_or_else(unknown)?;
+    let until = engine.now().after(Span::from_millis(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)));
+    loop {
+        // Before looking: what comes between the look and the wait is heard.
+        let told = engine.polled.notified();
+        let now = engine.now();
+        let loan = Loan {
+            worker: name.to_owned(),
+            now,
+            until: now.after(Span::from_secs(declared.lease_seconds.into())),
+            limit,
+        };
+        let lent = engine.store.lend(tenant, &loan).await.map_err(refusal::of_store)?;
+        if !lent.is_empty() || now >= until {
+            return with_events(engine, tenant, lent).await;
+        }
+        let due = engine.store.next_delivery(&[name.to_owned()]).await.map_err(refusal::of_store)?;
+        let later = due.filter(|due| *due > now).unwrap_or(Time(i64::MAX));
+        let look_at = until.min(now.after(LOOK_EVERY)).min(later);
+        tokio::select! {
+            biased;
+            () = engine.tasks.stopping.cancelled() => return Ok(vec![]),
+            () = told => {}
+            () = engine.clock.sleep_until(look_at) => {}
+        }
+    }
+}
+
+async fn with_events(
+    engine: &Engine,
+    tenant: &TenantId,
+    lent: Vec<DeliveryRow>,
+) -> Result<Vec<Lent>, Refusal> {
+    let ids: Vec<Uuid> = lent.iter().flat_map(|row| row.events.iter()).collect();
+    if ids.is_empty() {
+        return Ok(vec![]);
+    }
+    let events = engine.store.events_of(tenant, &ids).await.map_err(refusal::of_store)?;
+    let mut events: HashMap<Uuid, Vec<u8>> = events.into_iter().map(|row| (row.id, row.event)).collect();
+    let of_row = |row: DeliveryRow| Lent {
+        events: row.events.iter().filter_map(|id| Some((id, events.remove(&id)?))).collect(),
+        id: row.id,
+        attempt: row.attempt,
+        until: row.visible_at,
+    };
+    Ok(lent.into_iter().map(of_row).collect())
+}
+
+fn gone() -> Refusal {
+    let detail = "the delivery is not yours any more: it is done, or its time was over and another has it";
+    Refusal::Conflict { code: "delivery-lost", detail: detail.to_owned(), existing: None }
+}
+
+/// Settles an attempt: one answer for all events, or one for each.
+pub(crate) async fn answer(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    (delivery, attempt): (Uuid, u32),
+    answers: Vec<Handled>,
+) -> Result<(), Refusal> {
+    let row = engine.store.delivery(tenant, delivery).await.map_err(refusal::of_store)?;
+    let row = row.filter(|row| row.attempt == attempt && attempt > 0).ok_or_else(gone)?;
+    let ids: Vec<Uuid> = row.events.iter().collect();
+    if answers.len() != 1 && answers.len() != ids.len() {
+        let detail = format!("{} answers for {} events; give one, or one for each", answers.len(), ids.len());
+        return Err(Refusal::Invalid { code: "invalid-value", detail, problems: vec![] });
+    }
+    let events = engine.store.events_of(tenant, &ids).await.map_err(refusal::of_store)?;
+    let events: Vec<(Uuid, Data)> =
+        events.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default())).collect();
+    let of = |at: usize| if answers.len() == 1 { answers[0].clone() } else { answers[at].clone() };
+    let keyed = ids.iter().enumerate().map(|(at, id)| (deliveries::key_of(*id, &row.worker), of(at)));
+    let retry = retry_of(engine.subscribers.declared(tenant, &row.worker).unwrap_or_default());
+    let settling = Settling::of_lent(engine, tenant, &row.worker, &retry);
+    match settling.settle_one(&row, &events, keyed.collect()).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(gone()),
+        Err(error) => Err(refusal::of_store(error)),
+    }
+}
+
+fn retry_of(declared: Declared) -> RetryPolicy {
+    let millis = |millis: u64| Span::from_millis(i64::try_from(millis).unwrap_or(i64::MAX / 1000));
+    RetryPolicy {
+        attempts_max: declared.attempts_max,
+        base: millis(declared.retry_base_ms),
+        factor: 2.0,
+        cap: millis(declared.retry_cap_ms),
+    }
+}
+
+/// The worker goes on: nobody else gets the delivery for so long from now. Answers until when.
+pub(crate) async fn heartbeat(
+    engine: &Engine,
+    tenant: &TenantId,
+    (delivery, attempt): (Uuid, u32),
+    seconds: u32,
+) -> Result<Time, Refusal> {
+    let visible_at = engine.now().after(Span::from_secs(seconds.into()));
+    let write = Write::ExtendDelivery { id: delivery, attempt, visible_at };
+    match commit(engine, tenant, vec![write]).await? {
+        Outcome::Committed => Ok(visible_at),
+        Outcome::Conflict(_) => Err(gone()),
+        Outcome::Rejected(detail) => Err(Refusal::Unavailable(detail)),
+    }
+}

@@ -1,0 +1,182 @@
+//! Deliveries: claimed by worker and tenant, lent to who asks, in order where there is a key; and workers of tenants.
+
+use super::Opened;
+use crate::fixture::*;
+use machine::Time;
+use store::{rows::*, views::DeliveryFilter, *};
+use uuid::Uuid;
+
+fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
+    DeliveryRow {
+        id: id(number),
+        worker: worker.into(),
+        events: [id(number + 1_000)].into_iter().collect(),
+        order_key: None,
+        created_at: Time(at),
+        visible_at: Time(at),
+        attempt: 0,
+        last_error: None,
+        owner: None,
+    }
+}
+
+fn keyed(number: u128, key: &str) -> DeliveryRow {
+    DeliveryRow { order_key: Some(key.into()), ..delivery(number, "mail", 10) }
+}
+
+fn write(row: DeliveryRow) -> Write {
+    Write::Delivery(Box::new(row))
+}
+
+async fn claim(opened: &Opened, workers: &[&str], now: i64, limit: usize) -> Vec<Claimed<DeliveryRow>> {
+    let workers = workers.iter().map(|name| (*name).to_owned()).collect();
+    let ask = DeliveryAsk { node: node(1), now: Time(now), limit, workers, full: vec![] };
+    opened.store.claim_deliveries(&ask).await.unwrap()
+}
+
+async fn ids(opened: &Opened, workers: &[&str], now: i64, limit: usize) -> Vec<Uuid> {
+    claim(opened, workers, now, limit).await.into_iter().map(|one| one.row.id).collect()
+}
+
+fn loan(now: i64, until: i64) -> Loan {
+    Loan { worker: "mail".into(), now: Time(now), until: Time(until), limit: 10 }
+}
+
+pub(crate) async fn a_node_claims_for_the_workers_that_it_has(opened: &Opened) {
+    let several = [id(7), id(8), id(9)];
+    let packed = DeliveryRow { events: several.into_iter().collect(), ..delivery(2, "mail", 20) };
+    opened
+        .put(vec![write(delivery(1, "ship", 10)), write(packed.clone()), write(delivery(3, "mail", 90))])
+        .await;
+    opened.put(vec![write(DeliveryRow { owner: Some(node(1)), ..delivery(4, "mail", 5) })]).await;
+    let next = async |worker: &str| opened.store.next_delivery(&[worker.to_owned()]).await.unwrap();
+    assert_eq!(
+        (next("mail").await, next("ship").await, next("none").await),
+        (Some(Time(20)), Some(Time(10)), None)
+    );
+    let claimed = claim(opened, &["mail", "none"], 50, 10).await;
+    let expected = DeliveryRow { owner: Some(node(1)), ..packed };
+    assert_eq!(claimed, [Claimed { tenant: acme(), row: expected.clone() }]);
+    assert_eq!(claimed[0].row.events.iter().collect::<Vec<_>>(), several);
+    assert_eq!(claim(opened, &["mail"], 50, 10).await, [], "owned now");
+    assert_eq!(next("mail").await, Some(Time(90)));
+    // What was claimed or born owned is known, and goes back by name.
+    let owned = opened.store.owned(node(1), 10).await.unwrap();
+    let mut owned: Vec<QueueKey> = owned.into_iter().map(|one| one.row).collect();
+    owned.sort();
+    assert_eq!(owned, [QueueKey::Delivery { id: id(2) }, QueueKey::Delivery { id: id(4) }]);
+    opened.put(vec![Write::Release { row: expected.key(), owner: node(1) }]).await;
+    assert_eq!(ids(opened, &["ship", "mail"], 50, 10).await, [id(1), id(2)]);
+    assert_eq!(opened.store.counts(Some(&acme())).await.unwrap().deliveries, 4);
+    let listed = async |worker: Option<&str>, after| {
+        let filter = DeliveryFilter { worker: worker.map(str::to_owned) };
+        let rows = opened.store.deliveries(&acme(), &filter, after, 10).await.unwrap();
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None, None).await, [1, 2, 3, 4].map(id));
+    assert_eq!(listed(Some("mail"), Some(id(2))).await, [3, 4].map(id));
+}
+
+pub(crate) async fn every_tenant_gets_its_share(opened: &Opened) {
+    let other = tenant("zoo");
+    opened.put((1..=20).map(|n| write(delivery(n, "mail", n as i64))).collect()).await;
+    let writes = (30..34).map(|n| write(delivery(n, "mail", 25))).collect();
+    opened.commit(vec![Commit { tenant: other.clone(), writes }]).await;
+    let claimed = claim(opened, &["mail"], 100, 6).await;
+    let of_other = claimed.iter().filter(|one| one.tenant == other).count();
+    assert_eq!((claimed.len(), of_other), (6, 3));
+    let ask = DeliveryAsk {
+        node: node(1),
+        now: Time(100),
+        limit: 6,
+        workers: vec!["mail".into()],
+        full: vec![acme()],
+    };
+    let claimed = opened.store.claim_deliveries(&ask).await.unwrap();
+    assert!(claimed.len() == 1 && claimed.iter().all(|one| one.tenant == other), "{claimed:?}");
+}
+
+pub(crate) async fn of_one_key_one_comes_after_the_other(opened: &Opened) {
+    opened
+        .put(vec![
+            write(keyed(1, "a")),
+            write(keyed(2, "a")),
+            write(keyed(3, "b")),
+            write(delivery(4, "mail", 10)),
+        ])
+        .await;
+    assert_eq!(ids(opened, &["mail"], 50, 10).await, [id(1), id(3), id(4)]);
+    assert!(ids(opened, &["mail"], 50, 10).await.is_empty(), "the one before is under way");
+    let retry = Write::RetryDelivery { id: id(1), visible_at: Time(80), attempt: 1, last_error: None };
+    opened.put(vec![retry]).await;
+    assert!(ids(opened, &["mail"], 50, 10).await.is_empty(), "the one before comes again");
+    assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(1)]);
+    opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 1 }]).await;
+    assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(2)]);
+}
+
+pub(crate) async fn what_is_lent_comes_back_unless_it_is_answered(opened: &Opened) {
+    opened.put(vec![write(delivery(1, "mail", 10)), write(delivery(2, "ship", 10))]).await;
+    let lend = async |now, until| opened.store.lend(&acme(), &loan(now, until)).await.unwrap();
+    let lent = lend(20, 60).await;
+    assert_eq!(lent, [DeliveryRow { visible_at: Time(60), attempt: 1, ..delivery(1, "mail", 10) }]);
+    assert_eq!(lend(59, 99).await, []);
+    assert_eq!(opened.store.lend(&tenant("zoo"), &loan(99, 100)).await.unwrap(), []);
+    // Whoever says that it goes on has longer.
+    opened.put(vec![Write::ExtendDelivery { id: id(1), attempt: 1, visible_at: Time(70) }]).await;
+    assert_eq!(lend(69, 99).await, []);
+    assert_eq!(lend(70, 99).await[0].attempt, 2);
+    // Whoever had it first is too late, whatever it says.
+    let late = [
+        Write::ConsumeDelivery { id: id(1), attempt: 1 },
+        Write::ExtendDelivery { id: id(1), attempt: 1, visible_at: Time(500) },
+    ];
+    for write in late {
+        assert_eq!(opened.commit(vec![commit(vec![write])]).await, [Outcome::Conflict(Conflict::Gone)]);
+    }
+    let failed = Write::RetryDelivery {
+        id: id(1),
+        visible_at: Time(200),
+        attempt: 2,
+        last_error: Some(b"no".to_vec()),
+    };
+    opened.put(vec![failed]).await;
+    let stored = opened.store.delivery(&acme(), id(1)).await.unwrap().unwrap();
+    assert_eq!((stored.visible_at, stored.attempt, stored.last_error), (Time(200), 2, Some(b"no".to_vec())));
+    opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 2 }]).await;
+    assert_eq!(opened.store.delivery(&acme(), id(1)).await.unwrap(), None);
+}
+
+pub(crate) async fn a_node_that_is_taken_over_loses_its_deliveries(opened: &Opened) {
+    opened.put(vec![write(DeliveryRow { owner: Some(node(1)), ..delivery(1, "mail", 10) })]).await;
+    opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
+    let later = Time(LEASE_MS * 2_000);
+    opened.store.take_over(node(2), later).await.unwrap();
+    let ask =
+        DeliveryAsk { node: node(2), now: later, limit: 10, workers: vec!["mail".into()], full: vec![] };
+    let of_the_dead = DeliveryAsk { node: node(1), ..ask.clone() };
+    assert_eq!(opened.store.claim_deliveries(&of_the_dead).await, Err(Error::Fenced));
+    assert_eq!(opened.store.claim_deliveries(&ask).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn workers_are_put_changed_and_deleted(opened: &Opened) {
+    let row = |version, text: &str| WorkerRow {
+        name: "mail".into(),
+        declaration: text.as_bytes().to_vec(),
+        row_version: version,
+        created_at: Time(1),
+        updated_at: Time(version),
+    };
+    let put = async |row: WorkerRow, expected_version| {
+        opened.commit(vec![commit(vec![Write::PutWorker { row, expected_version }])]).await.remove(0)
+    };
+    assert_eq!(put(row(1, "{}"), 0).await, Outcome::Committed);
+    assert_eq!(put(row(1, "{}"), 0).await, Outcome::Conflict(Conflict::Version));
+    assert_eq!(put(row(3, "{}"), 2).await, Outcome::Conflict(Conflict::Version));
+    assert_eq!(put(row(2, "[]"), 1).await, Outcome::Committed);
+    assert_eq!(opened.store.workers().await.unwrap(), [Claimed { tenant: acme(), row: row(2, "[]") }]);
+    let delete = || vec![commit(vec![Write::DeleteWorker { name: "mail".into() }])];
+    assert_eq!(opened.commit(delete()).await, [Outcome::Committed]);
+    assert_eq!(opened.commit(delete()).await, [Outcome::Conflict(Conflict::Gone)]);
+    assert_eq!(opened.store.workers().await.unwrap(), []);
+}
