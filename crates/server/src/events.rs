@@ -190,16 +190,16 @@ fn verdict(row: &EventRow, now: machine::Time) -> String {
     if *collected > 0 {
         parts.push(format!("{collected} schedules collected it and wait for more"));
     }
-    match delivered {
-        0 => parts.push("no worker wants this type".to_owned()),
-        1 => parts.push("it was delivered to 1 worker".to_owned()),
-        count => parts.push(format!("it was delivered to {count} workers")),
-    }
     match (told, taken) {
         (0, _) => parts.push("no listen step waited for this type and key".to_owned()),
         (told, 0) => parts.push(format!("{told} listen steps were told, and none has taken it")),
         (told, taken) => parts.push(format!("{told} listen steps were told, {taken} took it")),
     }
+    parts.push(match delivered {
+        0 => "no worker wants this type".to_owned(),
+        1 => "it was delivered to 1 worker".to_owned(),
+        count => format!("it was delivered to {count} workers"),
+    });
     if let Some(until) = row.kept_until {
         parts.push(match until > now {
             true => format!("it is offered to listen steps that begin until {}", wire::time(until)),

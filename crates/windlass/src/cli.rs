@@ -7,7 +7,9 @@ use crate::{
     out::{Format, Out},
     profile::Given,
     serve, up,
-    verb::{admin, api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant},
+    verb::{
+        admin, api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant, worker,
+    },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -106,6 +108,9 @@ pub(crate) enum Command {
     /// Secrets that calls need: set, list, delete
     #[command(subcommand, alias = "secrets")]
     Secret(secret::Verb),
+    /// Workers that are somewhere else and ask for events: declare, list, delete
+    #[command(subcommand, alias = "workers")]
+    Worker(worker::Verb),
     /// Back up and restore the data of an embedded engine; move tenants from store to store
     #[command(subcommand)]
     Admin(admin::Verb),

@@ -30,6 +30,7 @@ pub(crate) mod task;
 pub(crate) mod tenant;
 pub(crate) mod version;
 pub(crate) mod watch;
+pub(crate) mod worker;
 
 /// What every verb needs.
 pub(crate) struct Context {

@@ -95,3 +95,48 @@ async fn a_zombie_learns_that_it_was_taken_over() {
     assert_eq!(other.output(other.start("steps", json!({ "n": 2 })).await).await, json!(3));
     other.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_reach_workers_whichever_node_dies_and_none_takes_effect_twice() {
+    let Some((world, _database)) = world().await else { return };
+    let worker = || {
+        let emits = |delivery: &worker::Delivery| {
+            let emit = worker::Emit { event_type: "done".into(), subject: None, data: delivery.data() };
+            worker::Handled::Done(vec![emit])
+        };
+        worker::Declaration::on("mail", ["order"], worker::each(emits)).batch_max(7)
+    };
+    let build = || world.build().worker(worker()).options(|options| options.lease = Span::from_millis(1_500));
+    let (first, second) = (build().start().await, build().start().await);
+    let events = |from: i64, to: i64| -> Vec<machine::Data> {
+        let event = |n: i64| json!({ "specversion": "1.0", "id": n.to_string(), "source": "t", "type": "order", "data": n });
+        (from..to).map(|n| machine::Data::from_json(event(n))).collect()
+    };
+    for part in 0..10 {
+        let node = if part % 2 == 0 { &first } else { &second };
+        let answers = node.handle.publish_many(&node.tenant, events(part * 20, part * 20 + 20)).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+    first.crash().await;
+    // Published once more, as by somebody who did not hear the answer.
+    let answers = second.handle.publish_many(&second.tenant, events(0, 200)).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    until(|| async {
+        let counts = world.counts().await;
+        counts.deliveries == 0 && counts.outbox == 0
+    })
+    .await;
+    let filter = store::views::EventFilter { event_type: Some("done".into()), source: None };
+    let mut emitted = 0;
+    let mut page = whole_page();
+    loop {
+        let rows = world.store.events(&world.tenant, &filter, &page).await.unwrap();
+        emitted += rows.len();
+        match rows.last() {
+            Some(last) if rows.len() == page.limit => page.after = Some(last.id),
+            _ => break,
+        }
+    }
+    assert_eq!(emitted, 200);
+    second.stop().await;
+}

@@ -26,6 +26,13 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         json!({ "specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": { "secret": CANARY } });
     let event = world.post("/api/v1/events", event).await.ok(202);
     let event = event["items"][0]["id"].as_str().unwrap().to_owned();
+    let admin = world.token("acme", "admin");
+    let wanted = json!({ "types": ["w"] }).to_string();
+    world.ask("PUT", "/api/v1/workers/approve", Some(&admin), &wanted).await.ok(201);
+    let for_worker = json!({ "specversion": "1.0", "id": "2", "source": "s", "type": "w", "data": CANARY });
+    world.post("/api/v1/events", for_worker).await.ok(202);
+    let lent = world.post("/api/v1/workers/approve/poll", json!({})).await.ok(200);
+    let delivery = lent["items"][0]["id"].as_str().unwrap().to_owned();
     let keys = world.get("/api/v1/keys").await.ok(200);
     let key = keys["items"][0]["id"].as_str().unwrap().to_owned();
     let cursor = world.get("/api/v1/instances?limit=1").await.ok(200)["next"].as_str().unwrap().to_owned();
@@ -44,25 +51,34 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             path if path.contains("/schedules/") => schedule.clone(),
             path if path.contains("/events/") => event.clone(),
             path if path.contains("/datasets/") => dataset.clone(),
+            path if path.contains("/deliveries/") => delivery.clone(),
             _ => id.clone(),
         };
         let path = route.path.replace("{id}", &id).replace("{namespace}", "test");
         let path = path.replace("{name}", "approve").replace("{version}", "1.0.0");
         let body = match route.path.rsplit('/').next().unwrap() {
             "assign" => r#"{"to":"eve"}"#,
-            "complete" => r#"{"result":1}"#,
+            "complete" if route.path.contains("/tasks/") => r#"{"result":1}"#,
+            "complete" | "heartbeat" => r#"{"attempt":1}"#,
+            "fail" => r#"{"attempt":1,"class":"poison","message":"m"}"#,
             "migrate" => r#"{"version":"1.0.0"}"#,
             _ => "",
         };
         let answer = world.ask(route.method, &path, Some(&foreign), body).await;
-        answer.problem(404, "not-found");
+        // A delivery that is gone and one that never was are the same to whoever asks.
+        match route.path.contains("/deliveries/") {
+            true => answer.problem(409, "delivery-lost"),
+            false => answer.problem(404, "not-found"),
+        };
         assert!(!answer.text().contains(CANARY), "{path}");
         let own = world.ask("GET", &path, Some(&world.token("acme", "admin")), "").await;
         if route.method == "GET" {
             assert!(own.status.is_success(), "{path} is there for its owner");
         }
     }
-    for list in ["instances", "tasks", "dead-letters", "definitions", "schedules", "events", "feed"] {
+    for list in
+        ["instances", "tasks", "dead-letters", "definitions", "schedules", "events", "feed", "workers"]
+    {
         let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
         assert_eq!(answer.ok(200)["items"], json!([]), "{list}");
     }

@@ -20,6 +20,7 @@ mod sockets;
 mod stream;
 mod tasks;
 mod versions;
+mod workers;
 
 /// Every file of this folder is a module of this binary: a forgotten one would never be compiled.
 #[test]

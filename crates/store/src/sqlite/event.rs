@@ -21,6 +21,7 @@ use crate::{
 };
 use machine::{Data, TenantId, Time, correlation};
 use rusqlite::{ErrorCode, OptionalExtension as _, Row, ffi, params};
+use std::{cell::LazyCell, rc::Rc};
 use uuid::Uuid;
 
 const EVENT: &str =
@@ -127,16 +128,16 @@ pub(super) fn publish(
     if to.get(S::CreateEvent)?.execute(values)? == 0 {
         return Ok(Some(Conflict::Duplicate));
     }
-    let event = Data::parse(&row.event).unwrap_or_default();
+    let event = LazyCell::new(|| Data::parse(&row.event).unwrap_or_default());
     let mut told = 0;
     for event_type in [row.event_type.as_str(), ""] {
-        for path in paths(to, tenant, event_type)? {
+        for path in paths(to, tenant, event_type)?.iter() {
             let value = match path.as_str() {
                 "" => Some(String::new()),
                 path => correlation::look_up(path, &event),
             };
             let Some(value) = value else { continue };
-            for (instance, token) in wanting(to, tenant, event_type, &path, &value)? {
+            for (instance, token) in wanting(to, tenant, event_type, path, &value)? {
                 let teller =
                     Told { tenant, instance, token, event: row.id, at: row.received_at, direct: true };
                 note_told(to, &teller)?;
@@ -166,6 +167,7 @@ pub(super) fn subscribe(
 ) -> rusqlite::Result<Option<Conflict>> {
     unsubscribe(to, tenant, subscriber)?;
     let (kind, owner, own_token) = named(subscriber);
+    to.paths.clear();
     for (position, want) in wants.iter().enumerate() {
         let (path, value) = want.key.clone().unwrap_or_default();
         let event_type = want.event_type.as_deref().unwrap_or("");
@@ -229,7 +231,11 @@ fn tell(to: &mut Prepared<'_>, told: &Told<'_>, visible_at: Time) -> rusqlite::R
 }
 
 /// The places in which waits for this type look for their value: one step along the index each.
-fn paths(to: &mut Prepared<'_>, tenant: &str, event_type: &str) -> rusqlite::Result<Vec<String>> {
+fn paths(to: &mut Prepared<'_>, tenant: &str, event_type: &str) -> rusqlite::Result<Rc<[String]>> {
+    let key = (tenant.to_owned(), event_type.to_owned());
+    if let Some(paths) = to.paths.get(&key) {
+        return Ok(paths.clone());
+    }
     let statement = to.get(S::NextPath)?;
     let mut paths: Vec<String> = Vec::new();
     for _ in 0..PATHS_MAX {
@@ -241,6 +247,8 @@ fn paths(to: &mut Prepared<'_>, tenant: &str, event_type: &str) -> rusqlite::Res
             None => break,
         }
     }
+    let paths: Rc<[String]> = paths.into();
+    to.paths.insert(key, paths.clone());
     Ok(paths)
 }
 

@@ -3,6 +3,7 @@
 //! Reads are in `read` and `list`, claims and leases in `claim` and `node`.
 
 use rusqlite::{CachedStatement, Connection};
+use std::{collections::HashMap, rc::Rc};
 
 /// Names each statement and holds its text; parameters are bound by position.
 macro_rules! statements {
@@ -178,11 +179,13 @@ const COUNT: usize = Statement::ALL.len();
 pub(super) struct Prepared<'c> {
     connection: &'c Connection,
     slots: [Option<CachedStatement<'c>>; COUNT],
+    /// In which places waits for events of a type look for their value, by tenant and type, as far as it was asked.
+    pub(super) paths: HashMap<(String, String), Rc<[String]>>,
 }
 
 impl<'c> Prepared<'c> {
     pub(super) fn new(connection: &'c Connection) -> Prepared<'c> {
-        Prepared { connection, slots: [const { None }; COUNT] }
+        Prepared { connection, slots: [const { None }; COUNT], paths: HashMap::new() }
     }
 
     pub(super) fn get(&mut self, statement: Statement) -> rusqlite::Result<&mut CachedStatement<'c>> {
