@@ -5,6 +5,7 @@
 
 use crate::{
     api::Refusal,
+    asked,
     engine::Engine,
     refusal, rows, schedules,
     turn::{self, Undecided},
@@ -86,7 +87,7 @@ pub(crate) async fn wanting(
     tenant: &TenantId,
     row: &EventRow,
 ) -> Result<Vec<Wanting>, Refusal> {
-    let schedules = engine.store.schedules_on(tenant, &row.event_type, STARTS_MAX + 1).await;
+    let schedules = asked::schedules_on(engine, tenant, &row.event_type, STARTS_MAX + 1).await;
     let schedules = schedules.map_err(refusal::of_store)?;
     if schedules.len() > STARTS_MAX {
         let detail = format!("more than {STARTS_MAX} schedules want this event");

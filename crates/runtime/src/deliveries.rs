@@ -112,12 +112,18 @@ async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store:
     };
     let mut found = 0;
     let mut no_room = BTreeMap::<TenantId, Vec<QueueKey>>::new();
-    for Claimed { tenant, row } in engine.store.claim_deliveries(&ask).await? {
+    let claimed = engine.store.claim_deliveries(&ask).await?;
+    let read = events_of(engine, &claimed).await;
+    for Claimed { tenant, row } in claimed {
         match engine.deliveries.reserve_units(&tenant, row.events.count()) {
             Some(reservation) => {
                 found += 1;
                 let hold = engine.held.hold(&tenant, row.key());
-                engine.deliveries.push(tenant, Handed { row, events: None }, reservation, hold);
+                let events: Vec<(Uuid, Data)> =
+                    row.events.iter().filter_map(|id| Some((id, read.get(&id)?.clone()))).collect();
+                // Those that are not all there are read when it is their turn.
+                let events = (events.len() == row.events.count()).then_some(events);
+                engine.deliveries.push(tenant, Handed { row, events }, reservation, hold);
             }
             None => no_room.entry(tenant).or_default().push(row.key()),
         }
@@ -127,6 +133,22 @@ async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store:
         lost::release(engine, &tenant, &rows).await;
     }
     Ok(found)
+}
+
+/// The events of all rows, one question per tenant. Nothing of a tenant for which that fails.
+async fn events_of(engine: &Engine, claimed: &[Claimed<DeliveryRow>]) -> HashMap<Uuid, Data> {
+    let mut wanted = BTreeMap::<&TenantId, Vec<Uuid>>::new();
+    for Claimed { tenant, row } in claimed {
+        wanted.entry(tenant).or_default().extend(row.events.iter());
+    }
+    let mut read = HashMap::new();
+    for (tenant, ids) in wanted {
+        if let Ok(events) = engine.store.events_of(tenant, &ids).await {
+            let parsed = |bytes: &[u8]| Data::parse(bytes).unwrap_or_default();
+            read.extend(events.into_iter().map(|event| (event.id, parsed(&event.event))));
+        }
+    }
+    read
 }
 
 /// Hands out every delivery that may be handled now.

@@ -1,6 +1,7 @@
 //! What one node is made of; shared by its pumps, turns and handles.
 
 use crate::{
+    asked::Asked,
     callees::Callees,
     clock::{Clock, Entropy},
     clocks::Clocks,
@@ -92,6 +93,7 @@ pub(crate) struct Engine {
     /// False while no event is known to be kept for listen steps to come.
     pub(crate) keeps_events: AtomicBool,
     pub(crate) collecting: Collecting,
+    pub(crate) asked: Asked,
     pub(crate) metrics: Metrics,
     pub(crate) heavy: Heavy,
     /// When the lease was last renewed, in microseconds of the steady clock.

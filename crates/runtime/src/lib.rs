@@ -7,6 +7,7 @@
 
 mod addressing;
 pub mod api;
+mod asked;
 mod callees;
 mod calls;
 mod children;

@@ -2,6 +2,7 @@
 
 use crate::{
     Handle,
+    asked::Asked,
     callees::Callees,
     clock::{Clock, Dice, Entropy, SystemClock},
     clocks::Clocks,
@@ -149,6 +150,7 @@ impl Node {
             wake: Wake::new(),
             hub: Hub::new(),
             collecting: Collecting::default(),
+            asked: Asked::default(),
             hints,
             // Where others publish too, this node cannot know that nothing is kept.
             keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
