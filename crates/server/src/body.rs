@@ -7,7 +7,7 @@ use crate::{
     app::App,
     code,
     options::Options,
-    problem::{Problem, excerpt},
+    problem::{Flaw, Problem, excerpt},
     query::Parameters,
 };
 use axum::{
@@ -82,20 +82,35 @@ impl Json {
     }
 }
 
-/// One CloudEvent, or an array of them.
+/// One CloudEvent, an array of them, or one on each line.
 pub(crate) struct CloudEvents(pub Data);
 
 impl FromRequest<App> for CloudEvents {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &App) -> Result<CloudEvents, Problem> {
-        let wanted = "application/cloudevents+json, application/cloudevents-batch+json or application/json";
-        match media_type(request.headers()).as_str() {
-            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {}
+        let wanted = "application/cloudevents+json, application/cloudevents-batch+json, application/json or \
+            application/x-ndjson";
+        let by_line = match media_type(request.headers()).as_str() {
+            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {
+                false
+            }
+            "application/x-ndjson" => true,
             other => return Err(wrong_media_type(other, wanted)),
-        }
+        };
         let bytes = read(request, app.options.body_bytes_max, &app.options).await?;
         check_utf8(&bytes)?;
-        Ok(CloudEvents(Data::parse(&bytes)?))
+        if !by_line {
+            return Ok(CloudEvents(Data::parse(&bytes)?));
+        }
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        let events = lines.enumerate().map(|(at, line)| {
+            Data::parse(line).map_err(|error| {
+                let problem = Problem::from(error);
+                let message = problem.detail.clone();
+                problem.with_flaw(Flaw { pointer: format!("/{at}"), message, ..Flaw::default() })
+            })
+        });
+        Ok(CloudEvents(Data::array(events.collect::<Result<Vec<_>, _>>()?)))
     }
 }
 

@@ -21,7 +21,7 @@ use store::{rows::EventRow, views::EventFilter};
 use utoipa::ToSchema;
 
 /// Events in one request.
-const EVENTS_MAX: usize = 1_000;
+const EVENTS_MAX: usize = 10_000;
 
 /// A CloudEvent 1.0 in its JSON form; other attributes are kept.
 #[derive(ToSchema)]
@@ -84,11 +84,11 @@ pub(crate) struct EventDetail {
     event: Stored,
 }
 
-/// Publishes an event, or an array of up to 1,000. Every `listen` step of the tenant that matches is told, schedules
+/// Publishes an event, or up to 10,000: as an array, or one on each line as `application/x-ndjson`. Every `listen` step of the tenant that matches is told, schedules
 /// with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
 #[utoipa::path(
     post, path = "/api/v1/events", tag = "events", operation_id = "publish_events",
-    request_body(content = CloudEvent, description = "a CloudEvent, or an array of them"),
+    request_body(content = CloudEvent, description = "a CloudEvent, an array of them, or one on each line"),
     responses(
         (status = 202, description = "accepted and durable", body = AcceptedEvents),
         (status = 413, description = "an event is too large", body = ProblemBody),

@@ -70,6 +70,7 @@ const COLUMNS: &[Column] = &[
     plain("told", "told"),
     plain("taken", "taken"),
     plain("started", "started"),
+    plain("delivered", "delivered"),
     time("received", "received_at"),
 ];
 
