@@ -46,7 +46,7 @@ pub(crate) async fn publish(
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
     }
-    if engine.committer.is_full() {
+    if engine.committer.is_full(tenant) {
         return Err(Refusal::Busy);
     }
     let now = engine.now_of(tenant);

@@ -3,6 +3,7 @@
 
 use crate::{api::Refusal, engine::Engine, refusal};
 use machine::TenantId;
+use std::collections::BTreeMap;
 use store::{Commit, Conflict, Hint, Outcome, Write};
 
 /// The largest weight.
@@ -12,7 +13,9 @@ pub const WEIGHT_MAX: u32 = 1_000;
 pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
     let tenants = engine.store.tenants().await?;
     let heavy = tenants.into_iter().filter(|tenant| tenant.weight != 1);
-    engine.calls.weigh(heavy.map(|tenant| (tenant.id, tenant.weight)).collect());
+    let weights: BTreeMap<TenantId, u32> = heavy.map(|tenant| (tenant.id, tenant.weight)).collect();
+    engine.committer.weigh(weights.clone());
+    engine.calls.weigh(weights);
     Ok(())
 }
 
