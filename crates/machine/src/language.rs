@@ -25,7 +25,7 @@ pub use format::format;
 pub use library::{Library, Wanted};
 
 use crate::ir;
-pub use names::is_label;
+pub use names::{is_label, nearest};
 use report::Report;
 use serde::Serialize;
 

@@ -1,24 +1,40 @@
 //! The commit pipeline: many independent commits become one batch (natural group commit).
 //!
 //! While one batch is being made durable the next one fills: no timer, no added latency when idle, hundreds of
-//! commits per fsync under load. Every commit is answered by itself.
+//! commits per fsync under load. Every commit is answered by itself. Tenants take turns in a batch.
+
+mod queue;
 
 use crate::tasks::Tasks;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use machine::TenantId;
+use parking_lot::Mutex;
+use queue::Queue;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use store::{Commit, Error, Outcome, Store};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
 type Reply = oneshot::Sender<Result<Outcome, Error>>;
 
-/// Hands commits to the pipeline.
-#[derive(Clone)]
+/// Hands commits to the pipeline, which ends when this is dropped and nothing waits.
 pub(crate) struct Committer {
-    queue: mpsc::Sender<(Commit, Reply)>,
-    refused: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// `None` once the pipeline is gone.
+    queue: Mutex<Option<Queue<(Commit, Reply)>>>,
+    /// Nothing will come any more.
+    ended: AtomicBool,
+    /// Something waits, or nothing will come.
+    changed: Notify,
+    refused: AtomicBool,
 }
 
 pub(crate) struct Pipeline {
@@ -31,59 +47,99 @@ pub(crate) struct Pipeline {
 
 impl Committer {
     pub(crate) fn start(tasks: &Arc<Tasks>, pipeline: Pipeline) -> Committer {
-        let (queue, commits) = mpsc::channel(pipeline.commits_queued_max);
-        let (in_batches, refused) = (tasks.clone(), Arc::<AtomicBool>::default());
-        let noted = refused.clone();
-        tasks.spawn_pump(async move { drive(pipeline, commits, in_batches, noted).await });
-        Committer { queue, refused }
+        let queue = Mutex::new(Some(Queue::new(pipeline.commits_queued_max)));
+        let (ended, changed, refused) = (AtomicBool::new(false), Notify::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { queue, ended, changed, refused });
+        let (driven, in_batches) = (Driven(shared.clone()), tasks.clone());
+        tasks.spawn_pump(async move { drive(pipeline, driven, in_batches).await });
+        Committer { shared }
     }
 
-    /// True if the next commit would wait to be let in: shed what has not been acknowledged.
-    pub(crate) fn is_full(&self) -> bool {
-        self.queue.capacity() == 0
+    /// True if the tenant has its part of a full queue: shed what has not been acknowledged. What was acknowledged
+    /// before (turns, answers of calls) waits in the queue instead of before it; their number has bounds of its own.
+    pub(crate) fn is_full(&self, tenant: &TenantId) -> bool {
+        self.shared.queue.lock().as_ref().is_some_and(|queue| queue.is_full(tenant))
+    }
+
+    /// How much each tenant is given where several wait; 1 for those that are not named.
+    pub(crate) fn weigh(&self, weights: BTreeMap<TenantId, u32>) {
+        if let Some(queue) = self.shared.queue.lock().as_mut() {
+            queue.weigh(weights);
+        }
     }
 
     /// True if the store did not take the last batch, for example because its disk is full.
     pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// The store takes rows again, as somebody else has seen.
     pub(crate) fn try_again(&self) {
-        self.refused.store(false, Ordering::Relaxed);
+        self.shared.refused.store(false, Ordering::Relaxed);
     }
 
     /// Answers once the commit is durable, or says why it is not.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, Error> {
-        let stopped = || Error::Unavailable("the node is stopping".to_owned());
         let (reply, answer) = oneshot::channel();
-        self.queue.send((commit, reply)).await.map_err(|_| stopped())?;
+        let was_empty = match self.shared.queue.lock().as_mut() {
+            Some(queue) => queue.push(&commit.tenant.clone(), (commit, reply)),
+            None => return Err(Error::Unavailable("the node is stopping".to_owned())),
+        };
+        if was_empty {
+            self.shared.changed.notify_one();
+        }
         // A pipeline that died without answering leaves the outcome open.
         answer.await.unwrap_or_else(|_| Err(Error::Unknown("the commit pipeline stopped".to_owned())))
     }
 }
 
-async fn drive(
-    pipeline: Pipeline,
-    mut commits: mpsc::Receiver<(Commit, Reply)>,
-    tasks: Arc<Tasks>,
-    refused: Arc<AtomicBool>,
-) {
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        self.shared.changed.notify_one();
+    }
+}
+
+/// The pipeline's end of the queue: whatever ends the pipeline, nobody waits for it any more.
+struct Driven(Arc<Shared>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        // Answers are dropped after the lock: they wake whoever waits.
+        let queue = self.0.queue.lock().take();
+        drop(queue);
+    }
+}
+
+impl Driven {
+    /// What waits, as soon as anything does; `None` once nothing will come.
+    async fn next(&self, batch_max: usize) -> Option<Vec<(Commit, Reply)>> {
+        loop {
+            let batch = self.0.queue.lock().as_mut()?.take(batch_max);
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            if self.0.ended.load(Ordering::SeqCst) {
+                return None;
+            }
+            self.0.changed.notified().await;
+        }
+    }
+}
+
+async fn drive(pipeline: Pipeline, driven: Driven, tasks: Arc<Tasks>) {
     let slots = Arc::new(Semaphore::new(pipeline.batches_in_flight_max));
-    let mut waiting = Vec::with_capacity(pipeline.batch_max);
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        if commits.recv_many(&mut waiting, pipeline.batch_max).await == 0 {
-            return;
-        }
-        let (batch, replies): (Vec<Commit>, Vec<Reply>) = waiting.drain(..).unzip();
+        let Some(waiting) = driven.next(pipeline.batch_max).await else { return };
+        let (batch, replies): (Vec<Commit>, Vec<Reply>) = waiting.into_iter().unzip();
         let store = pipeline.store.clone();
         let node = pipeline.node;
-        let (of_batch, refused) = (tasks.clone(), refused.clone());
+        let (of_batch, shared) = (tasks.clone(), driven.0.clone());
         tasks.spawn(async move {
             match store.commit(node, batch).await {
                 Ok(outcomes) => {
-                    refused.store(false, Ordering::Relaxed);
+                    shared.refused.store(false, Ordering::Relaxed);
                     for (outcome, reply) in outcomes.into_iter().zip(replies) {
                         // A caller that went away does not care for the answer.
                         let _ = reply.send(Ok(outcome));
@@ -91,7 +147,7 @@ async fn drive(
                 }
                 Err(error) => {
                     of_batch.heed(&error);
-                    refused.store(true, Ordering::Relaxed);
+                    shared.refused.store(true, Ordering::Relaxed);
                     for reply in replies {
                         let _ = reply.send(Err(error.clone()));
                     }

@@ -44,7 +44,7 @@ pub(crate) async fn publish(
     tenant: &TenantId,
     event: Data,
 ) -> Result<Published, Refusal> {
-    is_open(engine)?;
+    is_open(engine, tenant)?;
     let now = engine.now_of(tenant);
     let (row, event) = read(engine, tenant, event, now)?;
     let wanting = collections::wanting(engine, tenant, &row).await?;
@@ -68,11 +68,11 @@ pub(crate) async fn publish(
 }
 
 /// Whether anything is taken at all now.
-pub(crate) fn is_open(engine: &Engine) -> Result<(), Refusal> {
+pub(crate) fn is_open(engine: &Engine, tenant: &TenantId) -> Result<(), Refusal> {
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
     }
-    if engine.committer.is_full() { Err(Refusal::Busy) } else { Ok(()) }
+    if engine.committer.is_full(tenant) { Err(Refusal::Busy) } else { Ok(()) }
 }
 
 /// Checks a CloudEvent and makes it a row.

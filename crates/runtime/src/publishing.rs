@@ -95,7 +95,7 @@ impl Part {
         if !self.together || self.given.len() < 2 {
             return one_by_one(engine, tenant, self.given).await;
         }
-        if let Err(refusal) = events::is_open(engine) {
+        if let Err(refusal) = events::is_open(engine, tenant) {
             return self.given.iter().map(|_| Err(refusal.clone())).collect();
         }
         let ids: Vec<_> = self.read.iter().map(|(row, _)| row.id).collect();

@@ -9,6 +9,10 @@ pub(crate) fn of_store(error: store::Error) -> Refusal {
         store::Error::Unavailable(detail) | store::Error::Unknown(detail) | store::Error::InUse(detail) => {
             Refusal::Unavailable(detail)
         }
+        store::Error::Misconfigured(detail) => {
+            tracing::error!(detail, "the store cannot be used as it is set up");
+            Refusal::Unavailable("the store is not set up; see the node's log".to_owned())
+        }
         store::Error::Corrupt(detail) => {
             tracing::error!(detail, "store corrupt");
             Refusal::Unavailable("the store is damaged; see the node's log".to_owned())

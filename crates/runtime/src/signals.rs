@@ -59,7 +59,7 @@ pub(crate) async fn signal(
             problems: vec![],
         });
     }
-    if engine.committer.is_full() {
+    if engine.committer.is_full(tenant) {
         return Err(Refusal::Busy);
     }
     // Without room in memory the signal is backlog from the start.

@@ -121,7 +121,7 @@ async fn start_as(
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
     }
-    if engine.committer.is_full() {
+    if engine.committer.is_full(tenant) {
         return Err(Refusal::Busy);
     }
     let hash = request_hash(&start);
@@ -172,7 +172,7 @@ pub(crate) async fn begin(
     if !engine.is_accepting() {
         return Err(Refusal::Unavailable("the node is stopping".to_owned()));
     }
-    if engine.committer.is_full() {
+    if engine.committer.is_full(tenant) {
         return Err(Refusal::Busy);
     }
     let (owned, tenant) = (engine.clone(), tenant.clone());

@@ -29,6 +29,8 @@ pub enum Halt {
     TakenOver,
     #[error("the store cannot be trusted any more: {0}")]
     StoreBroken(String),
+    #[error("the store cannot be used as it is set up: {0}")]
+    Misconfigured(String),
 }
 
 /// Work that a stop waits for.
@@ -63,6 +65,7 @@ impl Tasks {
             store::Error::Fenced if self.stopping.is_cancelled() => return,
             store::Error::Fenced => Halt::TakenOver,
             store::Error::Corrupt(detail) => Halt::StoreBroken(detail.clone()),
+            store::Error::Misconfigured(detail) => Halt::Misconfigured(detail.clone()),
             _ => return,
         };
         if self.halted.set(halt.clone()).is_ok() {

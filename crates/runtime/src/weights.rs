@@ -13,7 +13,8 @@ pub const WEIGHT_MAX: u32 = 1_000;
 pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
     let tenants = engine.store.tenants().await?;
     let heavy = tenants.into_iter().filter(|tenant| tenant.weight != 1);
-    let weights: BTreeMap<_, _> = heavy.map(|tenant| (tenant.id, tenant.weight)).collect();
+    let weights: BTreeMap<TenantId, u32> = heavy.map(|tenant| (tenant.id, tenant.weight)).collect();
+    engine.committer.weigh(weights.clone());
     engine.calls.weigh(weights.clone());
     engine.deliveries.weigh(weights);
     Ok(())

@@ -110,7 +110,7 @@ pub(crate) async fn start(
         }
         parsed.push(start);
     }
-    let (items, known) = detached(async move {
+    let (items, known) = detached(app.answer_max(), async move {
         let known = match keyed {
             Some((key, hash)) => app.handle.note_request(&caller.tenant, &key, hash).await?,
             None => false,

@@ -73,7 +73,9 @@ pub(crate) async fn advance(
         }
         _ => return Err(wrong("by", "give either `by` or `to`")),
     };
-    let moved = detached(async move { Ok(app.handle.advance_clock(&caller.tenant, by).await?) }).await?;
+    let moved =
+        detached(app.answer_max(), async move { Ok(app.handle.advance_clock(&caller.tenant, by).await?) })
+            .await?;
     Ok(Json(clock_of(moved)))
 }
 

@@ -102,6 +102,7 @@ pub const BUSY: Code = passing("busy", 429, "Too much work is queued");
 pub const INTERNAL: Code = passing("internal", 500, "The server made an error");
 pub const UNAVAILABLE: Code = passing("unavailable", 503, "The server cannot answer now");
 pub const NOT_READY: Code = passing("not-ready", 503, "The node is not ready");
+pub const OUTCOME_UNKNOWN: Code = passing("outcome-unknown", 504, "The outcome is not known yet");
 pub const STORE_FULL: Code = passing("store-full", 507, "The store has no room left");
 
 /// All codes, in the order of `docs/errors.md`.
@@ -172,6 +173,7 @@ pub const ALL: &[Code] = &[
     INTERNAL,
     UNAVAILABLE,
     NOT_READY,
+    OUTCOME_UNKNOWN,
     STORE_FULL,
 ];
 

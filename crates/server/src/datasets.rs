@@ -2,7 +2,7 @@
 //! way.
 
 use crate::{
-    app::App,
+    app::{App, in_time},
     auth::Caller,
     body, code,
     page::{self, Cursors, Page},
@@ -85,15 +85,15 @@ pub(crate) async fn create(
         rest.extend_from_slice(&chunk);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let line = rest.split_to(end + 1);
-            push(&mut upload, &line[..end]).await?;
+            in_time(app.answer_max(), push(&mut upload, &line[..end])).await??;
         }
         if rest.len() > ITEM_BYTES_MAX {
             let detail = format!("item {} has more than {ITEM_BYTES_MAX} bytes", upload.count());
             return Err(Problem::new(code::ITEM_TOO_LARGE, detail));
         }
     }
-    push(&mut upload, &rest).await?;
-    let row = upload.finish().await?;
+    in_time(app.answer_max(), push(&mut upload, &rest)).await??;
+    let row = in_time(app.answer_max(), upload.finish()).await??;
     let location = format!("/api/v1/datasets/{}", id::show(Kind::Dataset, row.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(dataset_of(&row))).into_response())
 }

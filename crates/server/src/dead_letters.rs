@@ -137,8 +137,10 @@ pub(crate) async fn replay(
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::DeadLetter, &text)?;
-    detached(async move { Ok(app.handle.replay_dead_letter(&caller.tenant, id, &caller.actor).await?) })
-        .await?;
+    detached(app.answer_max(), async move {
+        Ok(app.handle.replay_dead_letter(&caller.tenant, id, &caller.actor).await?)
+    })
+    .await?;
     Ok(Json(Status { status: "replayed".to_owned() }))
 }
 
@@ -158,8 +160,10 @@ pub(crate) async fn discard(
     _: Nothing,
 ) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::DeadLetter, &text)?;
-    detached(async move { Ok(app.handle.discard_dead_letter(&caller.tenant, id, &caller.actor).await?) })
-        .await?;
+    detached(app.answer_max(), async move {
+        Ok(app.handle.discard_dead_letter(&caller.tenant, id, &caller.actor).await?)
+    })
+    .await?;
     Ok(Json(Status { status: "discarded".to_owned() }))
 }
 

@@ -84,7 +84,7 @@ pub(crate) async fn deploy(
     document: Document,
 ) -> Result<Response, Problem> {
     let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
-    let deployed = detached(async move {
+    let deployed = detached(app.answer_max(), async move {
         Ok(app.handle.deploy(&caller.tenant, &document.source, document.format, dry_run).await?)
     })
     .await?;

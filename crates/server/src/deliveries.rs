@@ -151,9 +151,10 @@ pub(crate) async fn heartbeat(
     let fields = body.fields(&["attempt", "seconds"])?;
     let attempt = attempt(&fields)?;
     let seconds = fields.int("seconds", 1..=SECONDS_MAX)?.unwrap_or(60) as u32;
-    let until =
-        detached(async move { Ok(app.handle.extend_delivery(&caller.tenant, id, attempt, seconds).await?) })
-            .await?;
+    let until = detached(app.answer_max(), async move {
+        Ok(app.handle.extend_delivery(&caller.tenant, id, attempt, seconds).await?)
+    })
+    .await?;
     Ok(Json(Extended { expires_at: wire::time(until) }))
 }
 
@@ -166,8 +167,10 @@ async fn answer(
 ) -> Result<StatusCode, Problem> {
     let id: Uuid = query::path_id(Kind::Delivery, text)?;
     let attempt = attempt(fields)?;
-    detached(async move { Ok(app.handle.answer_delivery(&caller.tenant, id, attempt, answers).await?) })
-        .await?;
+    detached(app.answer_max(), async move {
+        Ok(app.handle.answer_delivery(&caller.tenant, id, attempt, answers).await?)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -110,7 +110,8 @@ pub(crate) async fn publish(
         return Err(Problem::at(code::TOO_MANY_ITEMS, "", detail));
     }
     let published =
-        detached(async move { Ok(app.handle.publish_many(&caller.tenant, events).await) }).await?;
+        detached(app.answer_max(), async move { Ok(app.handle.publish_many(&caller.tenant, events).await) })
+            .await?;
     let mut items = Vec::with_capacity(published.len());
     for (at, one) in published.into_iter().enumerate() {
         match one {

@@ -97,7 +97,7 @@ pub(crate) async fn create(
     }
     let expires_at = expiry(&fields, app.options.clock.now())?;
     let words: Vec<String> = roles.iter().map(|role| role.word().to_owned()).collect();
-    let made = detached({
+    let made = detached(app.answer_max(), {
         let name = name.clone();
         async move { Ok(app.handle.create_key(&caller.tenant, &name, &words, expires_at).await?) }
     })
@@ -153,7 +153,7 @@ pub(crate) async fn revoke(
     if !keys.iter().any(|key| key.id == id) {
         return Err(Problem::not_found("key"));
     }
-    detached(async move {
+    detached(app.answer_max(), async move {
         app.handle.revoke_key(&caller.tenant, &id).await?;
         app.keys.forget(&id);
         Ok(())

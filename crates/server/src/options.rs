@@ -12,6 +12,9 @@ pub struct Options {
     pub bulk_bytes_max: usize,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a request that changes something waits for the store; then the client is told that the outcome is not
+    /// known. What was asked for goes on.
+    pub write_timeout: Duration,
     /// The most headers of one request.
     pub headers_max: usize,
     /// The most bytes of all header names and values of one request.
@@ -37,6 +40,7 @@ impl Default for Options {
             body_bytes_max: 1024 * 1024,
             bulk_bytes_max: 8 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             headers_max: 100,
             header_bytes_max: 32 * 1024,
             uri_bytes_max: 8 * 1024,

@@ -61,7 +61,12 @@ pub(crate) async fn signal(
     check_name(&name)?;
     let id = signal_id(&headers, &caller, instance)?;
     let signal = Signal { name, data: body.0.unwrap_or(Data::NULL), id };
-    let id = detached(async move { Ok(app.handle.signal(&caller.tenant, instance, signal).await?) }).await?;
+    let id =
+        detached(
+            app.answer_max(),
+            async move { Ok(app.handle.signal(&caller.tenant, instance, signal).await?) },
+        )
+        .await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted { id: id::show(Kind::Signal, id) })))
 }
 
@@ -93,7 +98,8 @@ pub(crate) async fn signal_by_token(
     let name = parameters.owned("name").unwrap_or_else(|| "signal".to_owned());
     check_name(&name)?;
     let signal = Signal { name, data: body.0.unwrap_or(Data::NULL), id: given_id(&headers)? };
-    let id = detached(async move { Ok(app.handle.signal_by_token(&token, signal).await?) }).await?;
+    let id = detached(app.answer_max(), async move { Ok(app.handle.signal_by_token(&token, signal).await?) })
+        .await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted { id: id::show(Kind::Signal, id) })))
 }
 
@@ -234,7 +240,8 @@ async fn order(
 ) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::Instance, &text)?;
     let expected = etag::if_match(headers)?;
+    let answer_max = app.answer_max();
     let asked =
         async move { Ok(app.handle.order_at(&caller.tenant, id, order, &caller.actor, expected).await?) };
-    Ok(Json(Status { status: detached(asked).await? }))
+    Ok(Json(Status { status: detached(answer_max, asked).await? }))
 }

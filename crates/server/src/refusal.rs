@@ -81,7 +81,7 @@ fn unavailable(cause: &str) -> Problem {
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Problem {
         match error {
-            store::Error::Corrupt(cause) => Problem::internal(cause),
+            store::Error::Corrupt(cause) | store::Error::Misconfigured(cause) => Problem::internal(cause),
             other => unavailable(&other.to_string()),
         }
     }

@@ -254,9 +254,10 @@ pub(crate) async fn trigger(
     _: Nothing,
 ) -> Result<(StatusCode, Json<Triggered>), Problem> {
     let id = query::path_id(Kind::Schedule, &text)?;
-    let instance =
-        detached(async move { Ok(app.handle.trigger_schedule(&caller.tenant, id, &caller.actor).await?) })
-            .await?;
+    let instance = detached(app.answer_max(), async move {
+        Ok(app.handle.trigger_schedule(&caller.tenant, id, &caller.actor).await?)
+    })
+    .await?;
     Ok((StatusCode::CREATED, Json(Triggered { instance: id::show(Kind::Instance, instance) })))
 }
 
@@ -267,11 +268,10 @@ async fn order(
     order: ScheduleOrder,
 ) -> Result<Json<Schedule>, Problem> {
     let id = query::path_id(Kind::Schedule, &text)?;
-    let row =
-        detached(
-            async move { Ok(app.handle.order_schedule(&caller.tenant, id, order, &caller.actor).await?) },
-        )
-        .await?;
+    let row = detached(app.answer_max(), async move {
+        Ok(app.handle.order_schedule(&caller.tenant, id, order, &caller.actor).await?)
+    })
+    .await?;
     Ok(Json(schedule_of(&row)))
 }
 

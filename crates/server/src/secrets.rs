@@ -78,7 +78,7 @@ pub(crate) async fn put(
     };
     let hosts: Option<Vec<String>> = hosts.iter().map(|host| host.as_str().map(str::to_owned)).collect();
     let hosts = hosts.ok_or_else(|| Problem::at(code::INVALID_VALUE, "/hosts", "every host must be text"))?;
-    let (created, row) = detached(async move {
+    let (created, row) = detached(app.answer_max(), async move {
         let created = app.handle.put_secret(&caller.tenant, &name, &value, &hosts).await?;
         Ok((created, app.store().secret(&caller.tenant, &name).await?))
     })
@@ -103,7 +103,8 @@ pub(crate) async fn delete(
     _: NoParameters,
     Named(name): Named<String>,
 ) -> Result<StatusCode, Problem> {
-    detached(async move { Ok(app.handle.delete_secret(&caller.tenant, &name).await?) }).await?;
+    detached(app.answer_max(), async move { Ok(app.handle.delete_secret(&caller.tenant, &name).await?) })
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -75,7 +75,8 @@ pub(crate) async fn start(
     let mut start = read_start(&body.fields(START_KEYS)?)?;
     start.idempotency_key = query::idempotency_key(&headers)?;
     trace(&mut start, &headers)?;
-    let started = detached(async move { Ok(app.handle.start(&caller.tenant, start).await?) }).await?;
+    let started =
+        detached(app.answer_max(), async move { Ok(app.handle.start(&caller.tenant, start).await?) }).await?;
     let location = [(header::LOCATION, instance_address(started.id))];
     let body = Json(Started { id: id::show(Kind::Instance, started.id) });
     let mut response = (StatusCode::CREATED, location, body).into_response();

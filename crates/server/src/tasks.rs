@@ -260,7 +260,7 @@ async fn act(
 ) -> Result<Response, Problem> {
     let id = query::path_id(Kind::Task, text)?;
     let if_version = etag::if_match(headers)?;
-    let task = detached(async move {
+    let task = detached(app.answer_max(), async move {
         Ok(app.handle.act_on_task(&caller.tenant, id, act, &caller.actor, if_version).await?)
     })
     .await?;

@@ -118,7 +118,7 @@ pub(crate) async fn create(
     let id =
         TenantId::new(&text).map_err(|error| Problem::at(code::INVALID_VALUE, "/id", error.to_string()))?;
     let created = CreatedTenant { id: text, title: title.clone() };
-    detached(async move { Ok(app.handle.create_tenant(&id, &title).await?) }).await?;
+    detached(app.answer_max(), async move { Ok(app.handle.create_tenant(&id, &title).await?) }).await?;
     Ok((StatusCode::CREATED, Json(created)))
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn change(
         return Err(Problem::at(code::MISSING_KEY, "", "give a title or a weight"));
     }
     let id = TenantId::new(&id).map_err(|_| Problem::not_found("tenant"))?;
-    let row = detached(async move {
+    let row = detached(app.answer_max(), async move {
         app.handle.change_tenant(&id, title, weight).await?;
         Ok(app.store().tenant(&id).await?)
     })

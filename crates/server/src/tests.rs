@@ -11,6 +11,7 @@ use crate::{
 };
 use axum::http::{HeaderMap, HeaderValue};
 use runtime::api::Refusal;
+use std::time::Duration;
 use uuid::Uuid;
 
 #[test]
@@ -74,7 +75,7 @@ fn nothing_internal_shows() {
 
 #[tokio::test]
 async fn work_that_panics_is_an_internal_problem() {
-    let problem = detached::<(), _>(async { panic!("boom") }).await.unwrap_err();
+    let problem = detached::<(), _>(Duration::MAX, async { panic!("boom") }).await.unwrap_err();
     assert_eq!(problem.code, code::INTERNAL);
 }
 
@@ -82,7 +83,7 @@ async fn work_that_panics_is_an_internal_problem() {
 async fn work_goes_on_when_nobody_waits_for_it() {
     let (done, finished) = tokio::sync::oneshot::channel();
     let (go, started) = tokio::sync::oneshot::channel::<()>();
-    let asked = tokio::spawn(detached(async move {
+    let asked = tokio::spawn(detached(Duration::MAX, async move {
         started.await.ok();
         done.send(()).ok();
         Ok(())
@@ -90,6 +91,22 @@ async fn work_goes_on_when_nobody_waits_for_it() {
     tokio::task::yield_now().await;
     asked.abort();
     assert!(asked.await.is_err());
+    go.send(()).unwrap();
+    finished.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_takes_too_long_is_answered_and_goes_on() {
+    let (done, finished) = tokio::sync::oneshot::channel();
+    let (go, started) = tokio::sync::oneshot::channel::<()>();
+    let asked = detached(Duration::from_secs(3), async move {
+        started.await.ok();
+        done.send(()).ok();
+        Ok(())
+    });
+    let problem = asked.await.unwrap_err();
+    assert_eq!((problem.code, problem.code.status), (code::OUTCOME_UNKNOWN, 504));
+    assert!(problem.detail.contains("within 3 s"), "{}", problem.detail);
     go.send(()).unwrap();
     finished.await.unwrap();
 }

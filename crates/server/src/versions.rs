@@ -239,8 +239,9 @@ pub(crate) async fn migrate(
     let id = query::path_id(Kind::Instance, &text)?;
     let mut migration = migration(&body.fields(&["version", "mapping", "dry_run"])?)?;
     migration.expected = etag::if_match(&headers)?;
+    let answer_max = app.answer_max();
     let moved = async move { Ok(app.handle.migrate(&caller.tenant, id, &migration, &caller.actor).await?) };
-    Ok(Json(Status { status: detached(moved).await? }))
+    Ok(Json(Status { status: detached(answer_max, moved).await? }))
 }
 
 /// Moves the live instances of a definition to one of its versions, each by itself and at most `limit` in one
@@ -275,7 +276,7 @@ pub(crate) async fn migrate_many(
         })?,
     };
     let migration = migration(&fields)?;
-    let moves = detached(async move {
+    let moves = detached(app.answer_max(), async move {
         Ok(app.handle.migrate_many(&caller.tenant, &filter, &migration, &caller.actor).await?)
     })
     .await?;

@@ -134,7 +134,7 @@ pub(crate) async fn put(
     };
     let declared: Declared = serde_json::from_value(given.into())
         .map_err(|error| Problem::at(code::INVALID_VALUE, "", error.to_string()))?;
-    let (created, found) = detached(async move {
+    let (created, found) = detached(app.answer_max(), async move {
         let created = app.handle.declare_worker(&caller.tenant, &name, &declared).await?;
         let all = app.handle.declared_workers(&caller.tenant).await?;
         Ok((created, all.into_iter().find(|(row, _)| row.name == name)))
@@ -160,7 +160,8 @@ pub(crate) async fn delete(
     _: NoParameters,
     Named(name): Named<String>,
 ) -> Result<StatusCode, Problem> {
-    detached(async move { Ok(app.handle.forget_worker(&caller.tenant, &name).await?) }).await?;
+    detached(app.answer_max(), async move { Ok(app.handle.forget_worker(&caller.tenant, &name).await?) })
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -38,6 +38,10 @@ pub enum Error {
     /// This node was taken over, has left or never joined: stop.
     #[error("node fenced")]
     Fenced,
+    /// Stop and tell the operator, who has to change a setting or prepare the database first; the text says what.
+    /// Nothing is damaged, and trying again does not help.
+    #[error("{0}")]
+    Misconfigured(String),
     /// Stop and alert.
     #[error("store corrupt: {0}")]
     Corrupt(String),

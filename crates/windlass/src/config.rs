@@ -3,11 +3,12 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
+mod environment;
 mod hints;
 mod retention;
 
 pub(crate) use self::hints::Way;
-use self::{hints::Hints, retention::Retention};
+use self::{environment::Environment, hints::Hints, retention::Retention};
 use crate::{failure::Failure, logs, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,8 @@ pub(crate) struct Server {
     pub(crate) connections_max: i64,
     /// How long requests in flight may go on after a stop was asked for.
     pub(crate) drain_seconds: i64,
+    /// How long a request that changes something waits for the store before it is told that the outcome is not known.
+    pub(crate) write_timeout_seconds: i64,
     /// `/metrics` without a key.
     pub(crate) metrics_public: bool,
 }
@@ -149,6 +152,7 @@ impl Default for Server {
             body_bytes_max: whole(options.body_bytes_max),
             connections_max: whole(options.connections_max),
             drain_seconds: i64::try_from(options.drain_timeout.as_secs()).unwrap_or(i64::MAX),
+            write_timeout_seconds: i64::try_from(options.write_timeout.as_secs()).unwrap_or(i64::MAX),
             metrics_public: options.metrics_public,
         }
     }
@@ -238,16 +242,16 @@ impl Config {
                 .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
             None => String::new(),
         };
-        Config::read(&text, |name| std::env::var(name).ok())
+        Config::read(&text, &environment::read())
     }
 
     /// The file's text, overridden by the environment, checked.
-    pub(crate) fn read(text: &str, env: impl Fn(&str) -> Option<String>) -> Result<Config, Failure> {
+    pub(crate) fn read(text: &str, env: &Environment) -> Result<Config, Failure> {
         let wrong = |detail: String| Failure::usage("the configuration is not valid").detail(detail);
         // Once for the file alone, so that a mistake in it is shown with its line.
         let mut table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         toml::from_str::<Config>(text).map_err(|error| wrong(error.to_string()))?;
-        override_by(&mut table, env).map_err(wrong)?;
+        environment::put_over(&mut table, env).map_err(wrong)?;
         if let Some(name) = placeholder(&table) {
             return Err(wrong(format!("{name} still holds a placeholder: give it a value of your own")));
         }
@@ -282,6 +286,7 @@ impl Config {
         check("server.body_bytes_max", server.body_bytes_max, 1024..=64 << 20);
         check("server.connections_max", server.connections_max, 1..=1_000_000);
         check("server.drain_seconds", server.drain_seconds, 0..=3600);
+        check("server.write_timeout_seconds", server.write_timeout_seconds, 1..=3600);
         check("runtime.dequeue_wait_seconds", runtime.dequeue_wait_seconds, 1..=3600);
         check("runtime.dequeue_size", runtime.dequeue_size, 1..=10_000);
         check("runtime.max_concurrent_handlers", runtime.max_concurrent_handlers, 1..=100_000);
@@ -354,12 +359,19 @@ impl Config {
     }
 
     pub(crate) fn server_options(&self) -> server::Options {
-        let Server { listen: _, body_bytes_max, connections_max, drain_seconds, metrics_public } =
-            &self.server;
+        let Server {
+            listen: _,
+            body_bytes_max,
+            connections_max,
+            drain_seconds,
+            write_timeout_seconds,
+            metrics_public,
+        } = &self.server;
         server::Options {
             body_bytes_max: count(*body_bytes_max),
             connections_max: count(*connections_max),
             drain_timeout: Duration::from_secs(drain_seconds.unsigned_abs()),
+            write_timeout: Duration::from_secs(write_timeout_seconds.unsigned_abs()),
             metrics_public: *metrics_public,
             ..server::Options::default()
         }
@@ -368,33 +380,6 @@ impl Config {
 
 fn count(number: i64) -> usize {
     usize::try_from(number).unwrap_or(0)
-}
-
-/// Puts `WINDLASS_SECTION_KEY` over the file's values.
-fn override_by(table: &mut Table, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
-    let defaults = Table::try_from(Config::default()).map_err(|error| error.to_string())?;
-    for (section, keys) in &defaults {
-        for (key, default) in keys.as_table().into_iter().flatten() {
-            let name = format!("WINDLASS_{}_{}", section.to_uppercase(), key.to_uppercase());
-            let Some(text) = env(&name) else { continue };
-            let value = match default {
-                Value::Integer(_) => text.parse().ok().map(Value::Integer),
-                Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
-                Value::Array(_) => {
-                    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                    Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
-                }
-                _ => Some(Value::String(text.clone())),
-            };
-            let value =
-                value.ok_or_else(|| format!("{name} is {text:?}, which is no {}", default.type_str()))?;
-            let section = table.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
-            let section =
-                section.as_table_mut().ok_or_else(|| format!("{name}: the file has no such section"))?;
-            section.insert(key.clone(), value);
-        }
-    }
-    Ok(())
 }
 
 /// The name of a text that was left as a template has it.
@@ -426,9 +411,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, env: &[(&str, &str)]) -> Result<Config, String> {
-        let find =
-            |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        Config::read(text, find).map_err(|failure| failure.text())
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Config::read(text, &env).map_err(|failure| failure.text())
     }
 
     #[test]
@@ -480,6 +464,13 @@ mod tests {
             ("nonsense", &[], "line 1"),
             ("", &[("WINDLASS_RUNTIME_BATCH_MAX", "lots")], "WINDLASS_RUNTIME_BATCH_MAX"),
             ("", &[("WINDLASS_LOG_FORMAT", "xml")], "xml"),
+            (
+                "",
+                &[("WINDLASS_RUNTIME_BATCH_MAXX", "9")],
+                "WINDLASS_RUNTIME_BATCH_MAXX is not known; is WINDLASS_RUNTIME_BATCH_MAX meant?",
+            ),
+            ("", &[("WINDLASS_LISTEN", "127.0.0.1:1")], "WINDLASS_LISTEN is not known"),
+            ("", &[("WINDLASS_SECRET_KEY", "x")], "is WINDLASS_SECRETS_KEY meant?"),
             (
                 "[egress]\nresolve = ['nonsense']\n",
                 &[],

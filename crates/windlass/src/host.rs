@@ -201,7 +201,7 @@ impl Recipe {
         loop {
             match Node::start(self.parts()).await {
                 Ok(node) => return Ok(node),
-                Err(store::Error::Corrupt(why)) => {
+                Err(store::Error::Corrupt(why) | store::Error::Misconfigured(why)) => {
                     return Err(Failure::failed(format!("the engine cannot start again: {why}")));
                 }
                 Err(error) => tracing::warn!(%error, "joining again failed; it is tried again"),

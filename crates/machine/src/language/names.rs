@@ -43,7 +43,7 @@ pub(crate) fn is_variable(text: &str) -> bool {
 }
 
 /// The candidate most like `word`, if one is near enough to be a typo of it.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_BYTES_MAX: usize = 64;
     const CANDIDATES_MAX: usize = 200;
     if word.len() > WORD_BYTES_MAX {

@@ -10,12 +10,29 @@ pub(super) fn error(err: PgError) -> Error {
     if *code == SqlState::DISK_FULL {
         return Error::Full(text);
     }
+    if let Some(remedy) = remedy(code) {
+        return Error::Misconfigured(format!("{text}: {remedy}"));
+    }
     match &code.code()[..2] {
         // The connection, resources, an operator or a timeout, a conflict between transactions, a system error of the
         // server, or a standby: it may be otherwise the next time.
         "08" | "53" | "57" | "40" | "55" | "58" | "25" | "28" => Error::Unavailable(text),
-        // Damage, and statements that do not fit the schema or the rights.
+        // Damage, and statements that do not fit the schema.
         _ => Error::Corrupt(text),
+    }
+}
+
+/// What an operator does about it, if the code says that nothing is wrong but how the database is used.
+fn remedy(code: &SqlState) -> Option<&'static str> {
+    const POOLER: &str =
+        "if a transaction pooler stands in between, add pooled=true to the address of the database";
+    const RIGHTS: &str =
+        "run `windlass migrate` as the owner of the tables, with the role of the nodes as --app-role";
+    match code.code() {
+        // A statement that was prepared is not there, or is there already: it was prepared over another connection.
+        "26000" | "42P05" => Some(POOLER),
+        "42501" => Some(RIGHTS),
+        _ => None,
     }
 }
 

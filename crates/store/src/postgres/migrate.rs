@@ -107,7 +107,7 @@ pub(super) async fn check(session: &Session) -> Result<()> {
     let made = made.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
     let known = if made { recorded(session).await? } else { 0 };
     if known < MIGRATIONS.len() {
-        return Err(Error::Corrupt(format!(
+        return Err(Error::Misconfigured(format!(
             "the database has schema {known}, this program needs {}: run `windlass migrate`",
             MIGRATIONS.len()
         )));
@@ -123,15 +123,16 @@ async fn recorded(session: &Session) -> Result<usize> {
         let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
         let (version, hash, oldest): (i64, Vec<u8>, i64) = read().map_err(error)?;
         if oldest > MIGRATIONS.len() as i64 {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::Misconfigured(format!(
                 "the database has schema {version}, this program knows up to {}: use the newer program",
                 MIGRATIONS.len()
             )));
         }
         let mine = usize::try_from(version - 1).ok().and_then(|at| MIGRATIONS.get(at));
         if mine.is_some_and(|mine| hash != Sha256::digest(mine.sql).as_slice()) {
-            return Err(Error::Corrupt(format!(
-                "migration {version} is not the one that this database was made with"
+            return Err(Error::Misconfigured(format!(
+                "migration {version} is not the one that this database was made with: use the program that made it, or \
+                 a database of its own"
             )));
         }
     }

@@ -78,8 +78,9 @@ pub(super) type Wire = Connection<Socket, Secure<Socket>>;
 /// Reads a `postgres://` URL. `pooled=true` in its query says that a transaction pooler stands in between; for TLS see
 /// [`super::tls`].
 pub(super) fn address(url: &str, options: &mut Options) -> Result<Address> {
-    let unreadable =
-        |detail: String| Error::Corrupt(format!("the address of the database cannot be read: {detail}"));
+    let unreadable = |detail: String| {
+        Error::Misconfigured(format!("the address of the database cannot be read: {detail}"))
+    };
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut kept, mut wanted) = (Vec::new(), Wanted::default());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -249,7 +250,8 @@ mod tests {
         let refused =
             |query: &str| match address(&format!("postgres://me@db/w?{query}"), &mut Options::default()) {
                 Ok(_) => panic!("{query} was taken"),
-                Err(err) => err.to_string(),
+                Err(Error::Misconfigured(text)) => text,
+                Err(err) => panic!("{err:?}"),
             };
         assert!(refused("sslmode=perhaps").contains("verify-full"));
         assert!(refused("sslmode=verify-ca").contains("sslrootcert"));

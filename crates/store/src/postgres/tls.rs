@@ -85,7 +85,7 @@ impl fmt::Debug for Tls {
 }
 
 fn unreadable(detail: String) -> Error {
-    Error::Corrupt(format!("the address of the database cannot be used: {detail}"))
+    Error::Misconfigured(format!("the address of the database cannot be used: {detail}"))
 }
 
 impl Tls {

@@ -53,7 +53,7 @@ fn existing(path: &Path) -> Result<Connection> {
     let connection = opened.map_err(|err| Error::Unavailable(format!("{}: {err}", path.display())))?;
     migrate::owned(&connection)?;
     if migrate::version(&connection)? == 0 {
-        return Err(Error::Corrupt(format!("{} holds nothing of this program", path.display())));
+        return Err(Error::Misconfigured(format!("{} holds nothing of this program", path.display())));
     }
     open::check(&connection)?;
     Ok(connection)

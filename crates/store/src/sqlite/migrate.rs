@@ -44,10 +44,12 @@ pub(super) fn owned(connection: &Connection) -> Result<()> {
     let objects: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(error)?;
     if application != APPLICATION_ID && (application != 0 || objects > 0) {
-        return Err(Error::Corrupt("the file is a database of another program".into()));
+        return Err(Error::Misconfigured(
+            "the file is a database of another program: name another folder".into(),
+        ));
     }
     if version > newest() {
-        return Err(Error::Corrupt(format!(
+        return Err(Error::Misconfigured(format!(
             "the file has schema {version}, this program knows up to {}: use the newer program",
             newest()
         )));
@@ -91,8 +93,8 @@ fn recorded(connection: &Connection, version: i64) -> Result<()> {
             })
             .map_err(error)?;
         if hash != Sha256::digest(sql).as_slice() {
-            return Err(Error::Corrupt(format!(
-                "migration {name} is not the one that this file was made with"
+            return Err(Error::Misconfigured(format!(
+                "migration {name} is not the one that this file was made with: use the program that made it"
             )));
         }
     }

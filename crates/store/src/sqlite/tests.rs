@@ -228,7 +228,7 @@ fn migrating_again_changes_nothing_and_a_changed_migration_is_refused() {
     migrate::migrate(&mut connection).unwrap();
     assert_eq!(connection.total_changes(), before);
     connection.execute("UPDATE schema_migrations SET sha256 = x'00'", []).unwrap();
-    assert!(matches!(migrate::migrate(&mut connection), Err(Error::Corrupt(_))));
+    assert!(matches!(migrate::migrate(&mut connection), Err(Error::Misconfigured(_))));
 }
 
 #[tokio::test]

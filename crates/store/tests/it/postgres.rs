@@ -43,9 +43,10 @@ async fn migrating_is_done_once_and_by_one_at_a_time() {
     let Some(database) = scratch::database() else { return };
     let text = match Postgres::open(&database.owner_url).await {
         Ok(_) => panic!("an empty database was opened"),
-        Err(err) => err.to_string(),
+        Err(Error::Misconfigured(text)) => text,
+        Err(err) => panic!("{err:?}"),
     };
-    assert!(text.contains("windlass migrate"), "{text}");
+    assert!(text.contains("run `windlass migrate`"), "{text}");
     let many = (0..4).map(|_| {
         let url = database.owner_url.clone();
         tokio::spawn(async move { migrate(&url, None).await.unwrap().len() })
@@ -56,7 +57,10 @@ async fn migrating_is_done_once_and_by_one_at_a_time() {
     }
     assert_eq!(made, 6);
     // Tables that nobody was let in to are nobody's.
-    assert!(Postgres::open(&database.url).await.is_err());
+    let Err(Error::Misconfigured(text)) = Postgres::open(&database.url).await else {
+        panic!("a role without rights was let in")
+    };
+    assert!(text.contains("--app-role"), "{text}");
     migrate(&database.owner_url, Some(database.application)).await.unwrap();
     Postgres::open(&database.url).await.unwrap();
     assert!(migrate(&database.url, None).await.is_err(), "the application makes no tables");
@@ -322,4 +326,31 @@ async fn renewals_that_are_not_answered_keep_to_two_connections() {
             return;
         }
     }
+}
+
+/// Statements that were prepared over one connection of a pooler are asked for over another.
+#[tokio::test]
+async fn a_pooler_that_the_address_does_not_tell_of_is_named_with_its_remedy() {
+    let Some(database) = migrated().await else { return };
+    let Some(pooler) = scratch::pooler() else { return };
+    let url = pooler.url(&database.url).unwrap().replace("?pooled=true", "").replace("&pooled=true", "");
+    // Two at a time go over two connections of the pooler, in any order.
+    for _ in 0..200 {
+        let said = async {
+            let store = Postgres::open(&url).await?;
+            for _ in 0..20 {
+                tokio::try_join!(store.next_due(), store.next_due(), store.next_due(), store.next_due())?;
+            }
+            Ok(())
+        };
+        match said.await {
+            Ok(()) | Err(Error::Unavailable(_)) => {}
+            Err(Error::Misconfigured(text)) => {
+                assert!(text.contains("pooled=true"), "{text}");
+                return;
+            }
+            Err(err) => panic!("{err:?}"),
+        }
+    }
+    panic!("the pooler lent the same connection every time");
 }

@@ -23,6 +23,7 @@ mod schedules;
 mod scripts;
 mod serve;
 mod signals;
+mod standby;
 mod tutorial;
 mod up;
 mod verbs;

@@ -1,0 +1,114 @@
+//! Settings from the environment: `WINDLASS_SECTION_KEY` for every `[section] key`. A name that nothing reads is refused like
+//! one in the file: whoever set it believes that it is in force.
+
+use super::Config;
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// Variables by name.
+pub(crate) type Environment = BTreeMap<String, String>;
+
+const PREFIX: &str = "WINDLASS_";
+/// What is read elsewhere in this program.
+const OTHERS: [&str; 7] = [
+    "WINDLASS_CONFIG",
+    "WINDLASS_DATA",
+    "WINDLASS_KEY",
+    "WINDLASS_LOG",
+    "WINDLASS_PROFILE",
+    crate::outward::KEY_VARIABLE,
+    "WINDLASS_URL",
+];
+
+/// The variables of this process that are about this program.
+pub(super) fn read() -> Environment {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with(PREFIX)).collect()
+}
+
+/// Puts `WINDLASS_SECTION_KEY` over the file's values.
+pub(super) fn put_over(table: &mut Table, env: &Environment) -> Result<(), String> {
+    let defaults = Table::try_from(Config::default()).map_err(|error| error.to_string())?;
+    refuse_unknown(&defaults, env)?;
+    for (section, keys) in &defaults {
+        for (key, default) in keys.as_table().into_iter().flatten() {
+            let name = name_of(section, key);
+            let Some(text) = env.get(&name) else { continue };
+            let value = match default {
+                Value::Integer(_) => text.parse().ok().map(Value::Integer),
+                Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+                Value::Array(_) => {
+                    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                    Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
+                }
+                _ => Some(Value::String(text.clone())),
+            };
+            let value =
+                value.ok_or_else(|| format!("{name} is {text:?}, which is no {}", default.type_str()))?;
+            let section = table.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
+            let section =
+                section.as_table_mut().ok_or_else(|| format!("{name}: the file has no such section"))?;
+            section.insert(key.clone(), value);
+        }
+    }
+    Ok(())
+}
+
+fn name_of(section: &str, key: &str) -> String {
+    format!("{PREFIX}{}_{}", section.to_uppercase(), key.to_uppercase())
+}
+
+fn refuse_unknown(defaults: &Table, env: &Environment) -> Result<(), String> {
+    let mut known: Vec<String> = OTHERS.iter().map(|name| (*name).to_owned()).collect();
+    for (section, keys) in defaults {
+        known.extend(keys.as_table().into_iter().flatten().map(|(key, _)| name_of(section, key)));
+    }
+    let unknown = |name: &&String| name.starts_with(PREFIX) && !known.contains(name) && !is_link(name);
+    let Some(name) = env.keys().find(unknown) else { return Ok(()) };
+    Err(match machine::language::nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("{name} is not known; is {meant} meant?"),
+        None => format!("{name} is not known; `windlass serve --print-config` shows every setting"),
+    })
+}
+
+/// Kubernetes tells every container of the services beside it, in variables that begin with their names.
+fn is_link(name: &str) -> bool {
+    let ends = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end));
+    ends || name.contains("_SERVICE_PORT_")
+        || (name.contains("_PORT_") && (name.contains("_TCP") || name.contains("_UDP")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: &str) -> Option<String> {
+        put_over(&mut Table::new(), &Environment::from([(name.to_owned(), "1".to_owned())])).err()
+    }
+
+    #[test]
+    fn what_other_parts_and_services_beside_it_are_told_is_no_mistake() {
+        for name in OTHERS {
+            assert_eq!(refused(name), None, "{name}");
+        }
+        let links = [
+            "WINDLASS_SERVICE_HOST",
+            "WINDLASS_PORT",
+            "WINDLASS_PORT_8400_TCP_ADDR",
+            "WINDLASS_SERVICE_PORT_HTTP",
+        ];
+        for name in links {
+            assert_eq!(refused(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_nothing_reads_is_refused_with_the_one_that_is_meant() {
+        let said = refused("WINDLASS_SERVER_LISTENS").unwrap();
+        assert!(said.contains("is WINDLASS_SERVER_LISTEN meant?"), "{said}");
+        let said = refused("WINDLASS_FROBNICATE").unwrap();
+        assert!(said.contains("--print-config"), "{said}");
+    }
+}
