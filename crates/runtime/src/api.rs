@@ -6,6 +6,7 @@ use machine::{
     version::{Fit, Mapping, Need},
 };
 use uuid::Uuid;
+pub use worker::{Class, Emit, Failure, Handled};
 
 /// Why the runtime refuses. Each variant is one thing the caller can do about it.
 #[derive(Debug, Clone, thiserror::Error)]

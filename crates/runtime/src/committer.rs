@@ -5,7 +5,7 @@
 
 mod queue;
 
-use crate::tasks::Tasks;
+use crate::{options::Options, tasks::Tasks};
 use machine::TenantId;
 use parking_lot::Mutex;
 use queue::Queue;
@@ -43,6 +43,18 @@ pub(crate) struct Pipeline {
     pub(crate) batch_max: usize,
     pub(crate) batches_in_flight_max: usize,
     pub(crate) commits_queued_max: usize,
+}
+
+impl Pipeline {
+    pub(crate) fn new(options: &Options, store: Arc<dyn Store>, node: Uuid) -> Pipeline {
+        Pipeline {
+            store,
+            node,
+            batch_max: options.batch_max,
+            batches_in_flight_max: options.batches_in_flight_max,
+            commits_queued_max: options.commits_queued_max,
+        }
+    }
 }
 
 impl Committer {

@@ -29,6 +29,8 @@ use worker::{Class, Declaration, Delivery, Failure, Handled};
 
 /// How long the pump waits when there is something due that it could not take, unless something ends before.
 const NO_ROOM_WAIT: Span = Span::from_millis(200);
+/// Rows with this many events or more are not read ahead.
+const READ_AHEAD_MAX: usize = 16;
 /// How long it waits when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(500);
 
@@ -103,10 +105,12 @@ async fn look(engine: &Arc<Engine>, workers: &[String]) -> Result<(), store::Err
 
 /// Claims what is due as far as there is room. Answers how many rows it took.
 async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store::Error> {
+    // What finds no room would be claimed for nothing.
+    let rows_max = engine.options.deliveries_queued_per_tenant_max / engine.subscribers.batch_max();
     let ask = DeliveryAsk {
         node: engine.node,
         now: engine.now(),
-        limit: engine.options.claim_max,
+        limit: engine.options.claim_max.min(rows_max).max(1),
         workers: workers.to_vec(),
         full: engine.deliveries.full(),
     };
@@ -135,11 +139,14 @@ async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store:
     Ok(found)
 }
 
-/// The events of all rows, one question per tenant. Nothing of a tenant for which that fails.
+/// The events of rows with few, one question per tenant. Nothing of a tenant for which that fails.
 async fn events_of(engine: &Engine, claimed: &[Claimed<DeliveryRow>]) -> HashMap<Uuid, Data> {
     let mut wanted = BTreeMap::<&TenantId, Vec<Uuid>>::new();
     for Claimed { tenant, row } in claimed {
-        wanted.entry(tenant).or_default().extend(row.events.iter());
+        // Many of one row are read when it is its turn, several rows beside each other.
+        if row.events.count() < READ_AHEAD_MAX {
+            wanted.entry(tenant).or_default().extend(row.events.iter());
+        }
     }
     let mut read = HashMap::new();
     for (tenant, ids) in wanted {

@@ -1,5 +1,7 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
+mod workers;
+
 use crate::{
     ScheduleOrder,
     api::*,
@@ -9,7 +11,7 @@ use crate::{
     engine::Engine,
     events,
     hub::End,
-    library, publishing, refusal, remote, schedules, secrets, signals, starts, tasks_for_people,
+    library, publishing, refusal, schedules, secrets, signals, starts, tasks_for_people,
     turn::{self, Work},
     weights,
 };
@@ -151,54 +153,6 @@ impl Handle {
     /// Publishes many; each is answered by itself, in order.
     pub async fn publish_many(&self, tenant: &TenantId, events: Vec<Data>) -> Vec<Answer<Published>> {
         publishing::publish_many(&self.engine, tenant, events).await
-    }
-
-    /// Makes or changes a worker that is somewhere else. `true` if it is new.
-    pub async fn declare_worker(&self, tenant: &TenantId, name: &str, declared: &Declared) -> Answer<bool> {
-        remote::declare(&self.engine, tenant, name, declared).await
-    }
-
-    /// The workers that the tenant has declared.
-    pub async fn declared_workers(&self, tenant: &TenantId) -> Answer<Vec<(WorkerRow, Declared)>> {
-        remote::declared(&self.engine, tenant).await
-    }
-
-    /// Events are not delivered to that worker from now on.
-    pub async fn forget_worker(&self, tenant: &TenantId, name: &str) -> Answer<()> {
-        remote::forget(&self.engine, tenant, name).await
-    }
-
-    /// Deliveries for a declared worker, waiting up to `wait` for the first.
-    pub async fn poll_deliveries(
-        &self,
-        tenant: &TenantId,
-        worker: &str,
-        limit: usize,
-        wait: Duration,
-    ) -> Answer<Vec<Lent>> {
-        remote::poll(&self.engine, tenant, worker, limit, wait).await
-    }
-
-    /// What came of an attempt: one answer for all events of the delivery, or one for each.
-    pub async fn answer_delivery(
-        &self,
-        tenant: &TenantId,
-        delivery: Uuid,
-        attempt: u32,
-        answers: Vec<worker::Handled>,
-    ) -> Answer<()> {
-        remote::answer(&self.engine, tenant, (delivery, attempt), answers).await
-    }
-
-    /// The worker goes on. Answers until when nobody else gets the delivery.
-    pub async fn extend_delivery(
-        &self,
-        tenant: &TenantId,
-        delivery: Uuid,
-        attempt: u32,
-        seconds: u32,
-    ) -> Answer<Time> {
-        remote::heartbeat(&self.engine, tenant, (delivery, attempt), seconds).await
     }
 
     /// Pauses or resumes a schedule; answers it as it is afterwards.

@@ -3,7 +3,7 @@
 //!
 //! Room is reserved before a row is written (born claimed) or claimed, and freed when it is off this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
 
-use crate::held::Hold;
+use crate::{deliveries::Handed, held::Hold, options::Options};
 use machine::TenantId;
 use parking_lot::Mutex;
 use std::{
@@ -84,6 +84,18 @@ impl<T> Drop for Reservation<T> {
             lane.reserved -= self.units;
         }
         lanes.tidy(&self.tenant);
+    }
+}
+
+impl Queue<CallRow> {
+    pub(crate) fn of_calls(options: &Options, caps: BTreeMap<String, usize>) -> Queue<CallRow> {
+        Queue::new(options.calls_queued_per_tenant_max, options.calls_in_flight_max, caps)
+    }
+}
+
+impl Queue<Handed> {
+    pub(crate) fn of_deliveries(options: &Options, caps: BTreeMap<String, usize>) -> Queue<Handed> {
+        Queue::new(options.deliveries_queued_per_tenant_max, options.deliveries_in_flight_max, caps)
     }
 }
 

@@ -109,18 +109,11 @@ impl Node {
         if left > 0 {
             tracing::info!(rows = left, "took over work left behind");
         }
-        let fresh = [entropy.bytes16(), entropy.bytes16()].concat();
-        let fresh = fresh.try_into().expect("twice 16 bytes");
+        let fresh = [entropy.bytes16(), entropy.bytes16()].concat().try_into().expect("twice 16 bytes");
         let key = store.deployment_key("signal-token", fresh).await?;
         let origin = Arc::new(Origin { key, public_url: options.public_url.clone() });
         let tasks = Arc::new(Tasks::new(crash));
-        let pipeline = Pipeline {
-            store: store.clone(),
-            node,
-            batch_max: options.batch_max,
-            batches_in_flight_max: options.batches_in_flight_max,
-            commits_queued_max: options.commits_queued_max,
-        };
+        let pipeline = Pipeline::new(&options, store.clone(), node);
         let subscribers = Subscribers::new(&workers);
         let callees = Callees::new(workers);
         let engine = Arc::new(Engine {
@@ -131,17 +124,9 @@ impl Node {
             turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),
             slots: Slots::new(),
             held: Held::default(),
-            calls: Queue::new(
-                options.calls_queued_per_tenant_max,
-                options.calls_in_flight_max,
-                callees.caps(),
-            ),
+            calls: Queue::of_calls(&options, callees.caps()),
             callees,
-            deliveries: Queue::new(
-                options.deliveries_queued_per_tenant_max,
-                options.deliveries_in_flight_max,
-                subscribers.caps(),
-            ),
+            deliveries: Queue::of_deliveries(&options, subscribers.caps()),
             deliveries_left: AtomicBool::new(false),
             subscribers,
             polled: Notify::new(),

@@ -81,6 +81,11 @@ impl Subscribers {
         self.workers.get(name)
     }
 
+    /// The most events that any worker of this node is given at once.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.here.iter().map(|one| one.batch_max).max().unwrap_or(1).max(1)
+    }
+
     /// How many calls of a worker's handler may be made at once.
     pub(crate) fn caps(&self) -> BTreeMap<String, usize> {
         self.workers.iter().map(|(name, worker)| (name.clone(), worker.concurrency_max)).collect()

@@ -11,10 +11,10 @@ use crate::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use machine::{Data, id::Kind, time::Span};
+use runtime::api::{Class, Emit, Failure, Handled};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use worker::{Class, Emit, Failure, Handled};
 
 /// The longest message of a failure, and the most events one answer emits.
 const MESSAGE_BYTES_MAX: usize = 4_096;

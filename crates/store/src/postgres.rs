@@ -7,6 +7,7 @@
 //! No state is kept in a connection beyond a transaction, so that a transaction pooler may stand in between.
 
 mod apply;
+mod base;
 mod bind;
 mod channel;
 mod claim;
@@ -34,8 +35,8 @@ mod tls;
 mod transfer;
 mod value;
 
+pub use base::{Postgres, Written};
 pub use doctor::{doctor, settings};
 pub use migrate::{migrate, schema};
 pub use pool::{BATCHES_MAX, Options};
-pub use store::{Postgres, Written};
 pub use transfer::AtRest;

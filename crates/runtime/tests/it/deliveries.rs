@@ -28,7 +28,7 @@ where
     async fn handle(&self, deliveries: &[Delivery]) -> Vec<Handled> {
         let numbers = deliveries.iter().map(number).collect();
         self.calls.lock().push((numbers, deliveries[0].attempt, self.clock.now()));
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        pass(std::time::Duration::from_millis(5)).await;
         deliveries.iter().map(&self.answer).collect()
     }
 }
@@ -307,7 +307,7 @@ async fn a_crash_before_or_after_any_commit_loses_nothing_and_emits_nothing_twic
             let (handle, tenant) = (node.handle.clone(), node.tenant.clone());
             let publishing =
                 tokio::spawn(async move { handle.publish_many(&tenant, events("order", 0..4)).await });
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            pass(std::time::Duration::from_secs(1)).await;
             publishing.abort();
             node.crash().await;
             let node = world.build().worker(worker()).sole().start().await;
@@ -359,7 +359,7 @@ async fn no_more_are_handled_at_once_than_a_worker_allows_and_a_backlog_is_worke
                 within.0 += 1;
                 within.1 = within.1.max(within.0);
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            pass(std::time::Duration::from_millis(50)).await;
             self.0.lock().0 -= 1;
             vec![Handled::done(); deliveries.len()]
         }

@@ -103,23 +103,6 @@ fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
             values.push(id(*owner));
             plain(S::ReleaseCall, values)
         }
-        Write::Release { row: QueueKey::Delivery { id: of }, owner } => {
-            plain(S::ReleaseDelivery, vec![text(tenant), id(*of), id(*owner)])
-        }
-        Write::RetryDelivery { id: of, visible_at, attempt, last_error } => {
-            let values = vec![
-                text(tenant),
-                id(*of),
-                time(*visible_at),
-                int((*attempt).into()),
-                maybe_bytes(last_error),
-            ];
-            plain(S::RetryDelivery, values)
-        }
-        Write::ExtendDelivery { id: of, attempt, visible_at } => {
-            let values = vec![text(tenant), id(*of), int((*attempt).into()), time(*visible_at)];
-            guard(S::ExtendDelivery, Conflict::Gone, values)
-        }
         Write::DropCall { instance, token: of } => plain(S::DeleteCall, queue_key(tenant, *instance, *of)),
         Write::DropTimer { instance, token: of } => plain(S::DeleteTimer, queue_key(tenant, *instance, *of)),
         Write::Dataset(row) => {
@@ -142,6 +125,30 @@ fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
                 bytes(&row.items),
             ];
             plain(S::Items, values)
+        }
+        _ => return bind_delivery(tenant, write),
+    })
+}
+
+/// What happens to deliveries after they are made.
+fn bind_delivery<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
+    Some(match write {
+        Write::Release { row: QueueKey::Delivery { id: of }, owner } => {
+            plain(S::ReleaseDelivery, vec![text(tenant), id(*of), id(*owner)])
+        }
+        Write::RetryDelivery { id: of, visible_at, attempt, last_error } => {
+            let values = vec![
+                text(tenant),
+                id(*of),
+                time(*visible_at),
+                int((*attempt).into()),
+                maybe_bytes(last_error),
+            ];
+            plain(S::RetryDelivery, values)
+        }
+        Write::ExtendDelivery { id: of, attempt, visible_at } => {
+            let values = vec![text(tenant), id(*of), int((*attempt).into()), time(*visible_at)];
+            guard(S::ExtendDelivery, Conflict::Gone, values)
         }
         _ => return None,
     })

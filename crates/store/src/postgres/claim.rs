@@ -2,11 +2,11 @@
 //! never passes here. Rows that another node is claiming are stepped over, not waited for.
 
 use super::{
+    base::{Postgres, begin},
     error::error,
     node::{self, FENCED},
     read::{tenant, time as time_at, token},
     session::{Scope, in_order},
-    store::{Postgres, begin},
     value::{Text, Value, get, id, int, time},
 };
 use crate::{

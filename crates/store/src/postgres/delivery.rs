@@ -1,11 +1,11 @@
 //! Deliveries and the workers they are for. Rows that another node is claiming are stepped over, not waited for.
 
 use super::{
+    base::{Postgres, of},
     error::error,
     read::{tenant, time as time_at},
     session::{Scope, Session},
     solo::Ended,
-    store::{Postgres, of},
     value::{Text, Value, bytes, get, id, int, maybe_id, maybe_text, text, time},
 };
 use crate::{
@@ -190,7 +190,7 @@ impl Postgres {
         map: impl Fn(&Row) -> std::result::Result<T, PgError>,
     ) -> Result<Vec<T>> {
         let session = self.writers.take().await?;
-        let begin = super::store::begin(scope, &format!(", {}", super::apply::SETTINGS));
+        let begin = super::base::begin(scope, &format!(", {}", super::apply::SETTINGS));
         let params: Vec<_> = values.iter().map(Value::param).collect();
         session.prepare(sql, &params).await.map_err(error)?;
         let asked = vec![session.command(&begin), session.ask(sql, params), session.command("COMMIT")];

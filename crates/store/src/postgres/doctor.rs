@@ -1,11 +1,11 @@
 //! Looks at a database and at how the server is set up, and says what to do where something is wrong.
 
 use super::{
+    base::begin,
     error::{error, said},
     migrate, pool,
     pool::{Address, Options},
     session::{Scope, Session},
-    store::begin,
     value::{Value, int},
 };
 use crate::{

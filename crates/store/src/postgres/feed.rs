@@ -5,10 +5,10 @@
 //! later is above it: a cursor below the horizon never has anything to come back for.
 
 use super::{
+    base::{Postgres, begin, of},
     error::error,
     list::{self, EVENT_COLUMNS},
     session::Scope,
-    store::{Postgres, begin, of},
     value::{get, id, int, text},
 };
 use crate::{

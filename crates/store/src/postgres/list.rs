@@ -1,9 +1,10 @@
 //! Lists and counts. Newest first means by descending id: ids are made in order of time.
 
 use super::{
+    base::{Postgres, of},
     read::{DEAD_LETTER, INSTANCE, TASK, dead_letter as letter, instance, optional_time, task, tenant, time},
     session::Scope,
-    store::{Postgres, newest_first, of},
+    store::newest_first,
     value::{Text, Value, get, int, maybe_text, text},
 };
 use crate::{port::Result, rows::*, views::*};

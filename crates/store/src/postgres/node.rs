@@ -5,9 +5,9 @@
 //! transaction's and no row's: batches of one node never wait for each other or for a renewal of the lease.
 
 use super::{
+    base::begin,
     error::{error, is_rivalry},
     session::{Scope, Session},
-    store::begin,
     value::{Value, bytes, id, int, text},
 };
 use crate::port::{Error, HostLock, Renewed, Result};

@@ -6,10 +6,10 @@
 //! that, and nobody is shown history whose instance has gone.
 
 use super::{
+    base::{Postgres, begin},
     error::error,
     read::time as time_at,
     session::{Scope, Session},
-    store::{Postgres, begin},
     value::{Column, Text, Value, get, id, int, time},
 };
 use crate::{port::Result, views::*};

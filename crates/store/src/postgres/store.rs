@@ -2,193 +2,20 @@
 
 use super::{
     apply,
-    channel::Channel,
-    claim, event as events_table, list, migrate, node,
-    pool::{self, Address, Options, Pool},
-    read, schedule,
+    base::{Postgres, micros, of},
+    claim, event as events_table, list, node, read, schedule,
     session::Scope,
     value::{Value, get, id, int, maybe_text, text, time},
 };
-use crate::{
-    by_preference, commit::*, datasets::*, feed::*, hint::Relay, port::*, rows::*, sqlite::compare_versions,
-    views::*,
-};
+use crate::{commit::*, datasets::*, feed::*, port::*, rows::*, sqlite::compare_versions, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
-use std::{
-    cmp::Reverse,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-use tokio_postgres::{Error as PgError, Row};
+use std::{cmp::Reverse, sync::atomic::Ordering, time::Duration};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// A read takes this long at most.
-const READ_MS_MAX: u64 = 30_000;
 /// A renewal of the lease takes this long at most: the next one may still come in time.
 const RENEWAL_MAX: Duration = Duration::from_secs(4);
-/// One, and another while the first is not answered.
-const LEASE_CONNECTIONS_MAX: usize = 2;
-
-/// The PostgreSQL store.
-pub struct Postgres {
-    pub(super) writers: Pool,
-    readers: Pool,
-    /// Renewals of the lease wait for nothing else.
-    lease: Arc<Pool>,
-    database_clock: bool,
-    sent: Arc<AtomicU64>,
-    batches: Batches,
-    crowded: claim::Crowded,
-    /// How the channel of hints connects, and whether it can listen there.
-    listen: (Address, bool),
-}
-
-/// What was written in batches since the store was opened.
-#[derive(Default)]
-struct Batches {
-    batches: AtomicU64,
-    commits: AtomicU64,
-    /// Over connections that write, those around transactions among them.
-    statements: Arc<AtomicU64>,
-}
-
-/// The same, read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Written {
-    pub batches: u64,
-    pub commits: u64,
-    pub statements: u64,
-}
-
-/// Opens a transaction that sees `scope`; `more` is further statements, each after a semicolon.
-pub(super) fn begin(scope: Scope<'_>, more: &str) -> String {
-    let list = scope.list();
-    format!(
-        "BEGIN; SELECT set_config('windlass.tenants', '{list}', true), \
-         set_config('statement_timeout', '{READ_MS_MAX}', true), \
-         set_config('idle_in_transaction_session_timeout', '{READ_MS_MAX}', true){more}"
-    )
-}
-
-impl Postgres {
-    /// Connects to a database that [`migrate::migrate`] has prepared.
-    pub async fn open(url: &str) -> Result<Postgres> {
-        Postgres::open_with(url, Options::default()).await
-    }
-
-    pub async fn open_with(url: &str, mut options: Options) -> Result<Postgres> {
-        let address = pool::address(url, &mut options)?;
-        let sent = Arc::<AtomicU64>::default();
-        let batches = Batches::default();
-        let pool = |connections_max, sent: &Arc<AtomicU64>| {
-            Pool::new(address.clone(), options.pooled, connections_max, sent.clone())
-        };
-        let listen = match &options.listen_url {
-            Some(url) => (pool::address(url, &mut Options::default())?, true),
-            None => (address.clone(), !options.pooled),
-        };
-        let store = Postgres {
-            writers: pool(options.writers_max, &batches.statements),
-            readers: pool(options.readers_max, &sent),
-            lease: Arc::new(pool(LEASE_CONNECTIONS_MAX, &sent)),
-            batches,
-            crowded: claim::Crowded::default(),
-            database_clock: options.database_clock,
-            sent: sent.clone(),
-            listen,
-        };
-        let session = store.readers.take().await?;
-        migrate::check(&session).await?;
-        session.done();
-        Ok(store)
-    }
-
-    /// How nodes on this database wake each other.
-    pub fn hints(&self) -> Relay {
-        let (address, listens) = self.listen.clone();
-        Relay::open(Channel { address, listens, sent: self.sent.clone() })
-    }
-
-    /// What time it is where the database is.
-    pub async fn time(&self) -> Result<Time> {
-        let session = self.lease.take().await?;
-        let time = node::time(&session).await?;
-        session.done();
-        Ok(time)
-    }
-
-    /// Statements sent since the store was opened, those around transactions among them.
-    pub fn statements(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed) + self.written().statements
-    }
-
-    /// Batches written since the store was opened, and statements sent over the connections that write.
-    pub fn written(&self) -> Written {
-        Written {
-            batches: self.batches.batches.load(Ordering::Relaxed),
-            commits: self.batches.commits.load(Ordering::Relaxed),
-            statements: self.batches.statements.load(Ordering::Relaxed),
-        }
-    }
-
-    /// One statement in a transaction of its own.
-    pub(super) async fn rows(&self, scope: Scope<'_>, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.rows_after(&begin(scope, ""), sql, values).await
-    }
-
-    /// The same with a beginning of its own.
-    pub(super) async fn rows_after(&self, begin: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        let session = self.readers.take().await?;
-        let rows = session.transact(begin, sql, values).await?;
-        session.done();
-        Ok(rows)
-    }
-
-    pub(super) async fn many<T>(
-        &self,
-        scope: Scope<'_>,
-        sql: &str,
-        values: &[Value<'_>],
-        map: impl Fn(&Row) -> std::result::Result<T, PgError>,
-    ) -> Result<Vec<T>> {
-        let rows = self.rows(scope, sql, values).await?;
-        rows.iter().map(|row| map(row).map_err(super::error::error)).collect()
-    }
-
-    pub(super) async fn one<T>(
-        &self,
-        scope: Scope<'_>,
-        sql: &str,
-        values: &[Value<'_>],
-        map: impl Fn(&Row) -> std::result::Result<T, PgError>,
-    ) -> Result<Option<T>> {
-        Ok(self.many(scope, sql, values, map).await?.into_iter().next())
-    }
-
-    /// The time that leases count by: the caller's, or none where the database's is to be used.
-    fn now(&self, now: Time) -> Value<'static> {
-        if self.database_clock { Value::Int(None) } else { time(now) }
-    }
-
-    /// The version that stands for the name.
-    async fn newest(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Option<String>> {
-        let values = [text(tenant.as_str()), text(namespace), text(name)];
-        let versions: Vec<String> = self.many(of(tenant), read::VERSIONS, &values, |row| get(row, 0)).await?;
-        Ok(versions.into_iter().max_by(|a, b| by_preference(a, b)))
-    }
-}
-
-pub(super) fn of(tenant: &TenantId) -> Scope<'_> {
-    Scope::Tenants(tenant.as_str())
-}
-
-fn micros(lease_ms: i64) -> i64 {
-    lease_ms.saturating_mul(1_000)
-}
 
 #[async_trait]
 impl Store for Postgres {

@@ -1,11 +1,11 @@
 //! A PostgreSQL database as one end of a move.
 
 use super::{
+    base::begin,
     error::error,
     migrate,
     pool::{self, Options},
     session::{Scope, Session},
-    store::begin,
     value::{Column, Text, Value, bytes, get, text},
 };
 use crate::{

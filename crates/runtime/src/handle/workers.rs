@@ -1,0 +1,61 @@
+//! Workers that are somewhere else: declare them, hand them deliveries, take their answers.
+
+use super::{Answer, Handle};
+use crate::{
+    api::{Declared, Handled, Lent},
+    remote,
+};
+use machine::{TenantId, Time};
+use std::time::Duration;
+use store::rows::WorkerRow;
+use uuid::Uuid;
+
+impl Handle {
+    /// Makes or changes a worker that is somewhere else. `true` if it is new.
+    pub async fn declare_worker(&self, tenant: &TenantId, name: &str, declared: &Declared) -> Answer<bool> {
+        remote::declare(&self.engine, tenant, name, declared).await
+    }
+
+    /// The workers that the tenant has declared.
+    pub async fn declared_workers(&self, tenant: &TenantId) -> Answer<Vec<(WorkerRow, Declared)>> {
+        remote::declared(&self.engine, tenant).await
+    }
+
+    /// Events are not delivered to that worker from now on.
+    pub async fn forget_worker(&self, tenant: &TenantId, name: &str) -> Answer<()> {
+        remote::forget(&self.engine, tenant, name).await
+    }
+
+    /// Deliveries for a declared worker, waiting up to `wait` for the first.
+    pub async fn poll_deliveries(
+        &self,
+        tenant: &TenantId,
+        worker: &str,
+        limit: usize,
+        wait: Duration,
+    ) -> Answer<Vec<Lent>> {
+        remote::poll(&self.engine, tenant, worker, limit, wait).await
+    }
+
+    /// What came of an attempt: one answer for all events of the delivery, or one for each.
+    pub async fn answer_delivery(
+        &self,
+        tenant: &TenantId,
+        delivery: Uuid,
+        attempt: u32,
+        answers: Vec<Handled>,
+    ) -> Answer<()> {
+        remote::answer(&self.engine, tenant, (delivery, attempt), answers).await
+    }
+
+    /// The worker goes on. Answers until when nobody else gets the delivery.
+    pub async fn extend_delivery(
+        &self,
+        tenant: &TenantId,
+        delivery: Uuid,
+        attempt: u32,
+        seconds: u32,
+    ) -> Answer<Time> {
+        remote::heartbeat(&self.engine, tenant, (delivery, attempt), seconds).await
+    }
+}
