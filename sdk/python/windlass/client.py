@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import ssl
 import urllib.parse
 import uuid
@@ -116,7 +117,7 @@ class Client:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 # A kept connection may have ended since. Every request here may be made twice.
-                if not kept or isinstance(error, TimeoutError):
+                if not kept or isinstance(error, (TimeoutError, socket.timeout)):
                     raise Away(f"{type(error).__name__}: {error}") from error
 
     def _connection(self, timeout: float) -> tuple[bool, http.client.HTTPConnection]:

@@ -64,6 +64,8 @@ class Flight:
     def __init__(self, item: Mapping[str, Any], beat_every: float) -> None:
         self.item = item
         self.lost = threading.Event()
+        self.beating = threading.Lock()
+        self.is_answered = False
         self.beat_every = beat_every
         self.beat_at = time.monotonic() + beat_every
 
@@ -152,6 +154,9 @@ class Lane:
             if isinstance(outcome, Exception):
                 attempt, name = flight.item["attempt"], self._handler.name
                 log.warning("worker %s: attempt %d failed: %s", name, attempt, said(outcome), exc_info=outcome)
+        # A heartbeat that overtook the answer would change when a failed one comes again.
+        with flight.beating:
+            flight.is_answered = True
         try:
             self._answer(flight, *answer_of(outcomes))
         except Lost:
@@ -182,10 +187,13 @@ class Lane:
         """Says of every delivery that takes long that it is still being handled."""
         while not self._landed.wait(self._lease_seconds / 6):
             for flight in list(self._flights.values()):
-                if flight.beat_at <= time.monotonic() and not flight.lost.is_set():
-                    self._beat_one(flight)
+                if flight.beat_at <= time.monotonic():
+                    with flight.beating:
+                        self._beat_one(flight)
 
     def _beat_one(self, flight: Flight) -> None:
+        if flight.is_answered or flight.lost.is_set():
+            return
         body = {"attempt": flight.item["attempt"], "seconds": self._lease_seconds}
         timeout = max(self._lease_seconds / 6, HEARTBEAT_SECONDS_MIN)
         try:
