@@ -23,7 +23,7 @@ pub(crate) fn ensure_installed() -> Result<()> {
 }
 
 /// Installs the packages of programs that do not start.
-pub(crate) fn ensure_programs(wanted: &[(&str, &'static str)]) -> Result<()> {
+pub(crate) fn ensure_programs(wanted: &[(&str, &str)]) -> Result<()> {
     let starts = |program: &str| {
         let status =
             Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -157,10 +157,10 @@ class WorkerTest(unittest.TestCase):
         seen: list[int] = []
         ended = threading.Event()
 
-        @handler("long", "long.created", lease_seconds=1)
+        @handler("long", "long.created", lease_seconds=4)
         def long(delivery: Delivery[Any]) -> None:
             seen.append(delivery.attempt)
-            time.sleep(3.5)
+            time.sleep(9)
             self.assertFalse(delivery.is_lost)
             ended.set()
 

@@ -15,6 +15,8 @@ from .handler import Handler, Outcome, Retry, said, wire
 log = logging.getLogger("windlass")
 
 DELIVERIES_MAX = 1_000
+# Answers are taken together, so hands become free together: one request for all of them is worth a moment.
+GATHER_SECONDS = 0.005
 BACK_OFF_SECONDS = 0.1
 BACK_OFF_SECONDS_MAX = 5.0
 # How long a worker that ends tries to answer a server that is away.
@@ -113,9 +115,11 @@ class Lane:
         self._landed.set()
 
     def _free_hands(self) -> int:
-        """Takes all that are free, waiting a moment for the first."""
-        if not self._hands.acquire(timeout=0.2):
-            return 0
+        """Takes all that are free, waiting a moment for the first and for those that are free soon after."""
+        if not self._hands.acquire(blocking=False):
+            if not self._hands.acquire(timeout=0.2):
+                return 0
+            time.sleep(GATHER_SECONDS)
         free = 1
         while free < DELIVERIES_MAX and self._hands.acquire(blocking=False):
             free += 1

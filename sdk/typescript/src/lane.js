@@ -4,6 +4,8 @@ import { Away, Lost, Refused } from "./client.js";
 import { Retry, said, wire } from "./handler.js";
 
 const DELIVERIES_MAX = 1_000;
+// Answers are taken together, so hands become free together: one request for all of them is worth a moment.
+const GATHER_SECONDS = 0.005;
 const BACK_OFF_SECONDS = 0.1;
 const BACK_OFF_SECONDS_MAX = 5;
 // How long a worker that ends tries to answer a server that is away.
@@ -80,6 +82,7 @@ export class Lane {
       const free = Math.min(concurrency - this.#inHand.size, DELIVERIES_MAX);
       if (free === 0) {
         await Promise.race(this.#inHand);
+        await sleep(GATHER_SECONDS);
         continue;
       }
       try {

@@ -126,8 +126,8 @@ test("what is emitted reaches another worker", async () => {
 
 test("a handler longer than its lease keeps the delivery", async () => {
   const seen = [];
-  const long = handler("long", { types: ["long.created"], leaseSeconds: 1 }, async ({ attempt, signal }) => {
-    await sleep(3_500);
+  const long = handler("long", { types: ["long.created"], leaseSeconds: 4 }, async ({ attempt, signal }) => {
+    await sleep(9_000);
     seen.push([attempt, signal.aborted]);
   });
   await working([long], async () => {
