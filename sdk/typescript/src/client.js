@@ -62,8 +62,9 @@ export class Client {
 
   async #exchange(method, path, body, contentType, timeoutMs) {
     const headers = { authorization: `Bearer ${this.#key}`, "content-type": contentType };
+    // It takes whole milliseconds only.
+    const signal = AbortSignal.timeout(Math.ceil(timeoutMs));
     try {
-      const signal = AbortSignal.timeout(timeoutMs);
       const answer = await fetch(`${this.#url}/api/v1${path}`, { method, headers, body, signal });
       return { answer, text: await answer.text() };
     } catch (error) {
