@@ -4,7 +4,7 @@
 //! happened for the run to prove anything.
 
 use crate::{servers, shell};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use std::{
     path::PathBuf,
@@ -75,10 +75,7 @@ pub(crate) fn phase() -> Result<u8> {
 /// The binary `chaos`, told where the engine's is.
 fn built() -> Result<Command> {
     servers::ensure_installed()?;
-    // With the tests, so that dependencies have the features they have there and are built once.
-    let code = shell::run(shell::cargo(&["build", "--workspace", "--bins", "--tests"]))?;
-    ensure!(code == 0, "the engine does not build");
-    let folder = shell::target()?.join("debug");
+    let folder = shell::binaries()?;
     let mut command = Command::new(folder.join("chaos"));
     command.arg("--windlass").arg(folder.join("windlass")).current_dir(shell::root());
     Ok(command)

@@ -4,6 +4,7 @@
 //! product, and nothing here knows the product's crates except by name.
 
 mod chaos;
+mod sdks;
 mod servers;
 mod shell;
 mod sim;
@@ -23,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything: format check, clippy, tidy, all tests, the simulation, a short chaos.
+    /// Runs everything: format check, clippy, tidy, all tests, those of the SDKs, the simulation, a short chaos.
     ///
     /// Stops at the first phase that fails and says which one it was.
     Test(test::Options),

@@ -22,6 +22,18 @@ pub(crate) fn ensure_installed() -> Result<()> {
     Ok(())
 }
 
+/// Installs the packages of programs that do not start.
+pub(crate) fn ensure_programs(wanted: &[(&str, &str)]) -> Result<()> {
+    let starts = |program: &str| {
+        let status =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let missing: Vec<&str> =
+        wanted.iter().filter(|(program, _)| !starts(program)).map(|(_, package)| *package).collect();
+    install(&missing)
+}
+
 /// The packages whose programs are not there.
 fn missing() -> Vec<&'static str> {
     let mut packages = Vec::new();

@@ -37,6 +37,14 @@ pub(crate) fn target() -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
+/// Builds the binaries of the workspace and answers where they are.
+pub(crate) fn binaries() -> Result<PathBuf> {
+    // With the tests, so that dependencies have the features they have there and are built once.
+    let code = run(cargo(&["build", "--workspace", "--bins", "--tests"]))?;
+    anyhow::ensure!(code == 0, "the engine does not build");
+    Ok(target()?.join("debug"))
+}
+
 /// Whether `cargo <tool> --version` works.
 pub(crate) fn has_tool(tool: &str) -> bool {
     let probe = cargo(&[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -74,10 +82,26 @@ impl Count {
         self.skipped += other.skipped;
     }
 
-    /// Reads one line of cargo test (`test result: …`) or of nextest (`Summary … tests run: …`); anything else
-    /// counts nothing.
+    /// Reads one line of cargo test (`test result: …`), of nextest (`Summary … tests run: …`), of node (`# pass …`) or of
+    /// Python's unittest (`Ran … tests in …`, `FAILED (failures=…)`); anything else counts nothing.
     fn of_line(line: &str) -> Count {
         let line = without_colour(line);
+        let number = |before: &str| -> u64 {
+            let rest = line.split_once(before).map_or("", |(_, rest)| rest);
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .and_then(|digits| digits.parse().ok())
+                .unwrap_or(0)
+        };
+        if line.starts_with("# pass ") || line.starts_with("# fail ") {
+            return Count { passed: number("# pass "), failed: number("# fail "), skipped: 0 };
+        }
+        if line.starts_with("Ran ") && line.contains(" in ") {
+            return Count { passed: number("Ran "), ..Count::default() };
+        }
+        if line.starts_with("FAILED (") {
+            return Count { failed: number("failures=") + number("errors="), ..Count::default() };
+        }
         let numbers = if let Some((_, rest)) = line.split_once("test result: ") {
             rest.to_owned()
         } else if line.contains("Summary [") {
@@ -168,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_lines_of_both_runners() {
+    fn counts_lines_of_every_runner() {
         let check = |line: &str, passed, failed, skipped| {
             assert_eq!(Count::of_line(line), Count { passed, failed, skipped }, "{line}");
         };
@@ -183,5 +207,9 @@ mod tests {
         );
         check("        PASS [   0.010s] store conformance::three_passed", 0, 0, 0);
         check("test sums ... ok", 0, 0, 0);
+        check("# pass 13\n", 13, 0, 0);
+        check("# fail 2\n", 0, 2, 0);
+        check("Ran 13 tests in 23.021s", 13, 0, 0);
+        check("FAILED (failures=1, errors=11)", 0, 12, 0);
     }
 }

@@ -3,7 +3,7 @@
 //! The last line has the form of cargo's own `test result:` and sums up every test that ran.
 
 use crate::{
-    chaos, servers,
+    chaos, sdks, servers,
     shell::{self, Count},
     sim, tidy,
 };
@@ -35,17 +35,19 @@ enum Phase {
     Tidy,
     Tests,
     DocTests,
+    Sdks,
     Simulation,
     Chaos,
 }
 
 impl Phase {
-    const ALL: [Phase; 7] = [
+    const ALL: [Phase; 8] = [
         Phase::Format,
         Phase::Clippy,
         Phase::Tidy,
         Phase::Tests,
         Phase::DocTests,
+        Phase::Sdks,
         Phase::Simulation,
         Phase::Chaos,
     ];
@@ -57,6 +59,7 @@ impl Phase {
             Phase::Tidy => "tidy",
             Phase::Tests => "tests",
             Phase::DocTests => "doc tests",
+            Phase::Sdks => "sdks",
             Phase::Simulation => "simulation",
             Phase::Chaos => "chaos",
         }
@@ -68,7 +71,7 @@ impl Phase {
             Phase::Format => "run: cargo fmt --all",
             Phase::Clippy => "fix the warnings above; allow one only with a reason",
             Phase::Tidy => "fix the findings above, or lift one with a reason in xtask/tidy-allow.txt",
-            Phase::Tests | Phase::DocTests => "see the failing tests above",
+            Phase::Tests | Phase::DocTests | Phase::Sdks => "see the failing tests above",
             Phase::Simulation => "replay the failing seed: cargo xtask sim replay SEED",
             Phase::Chaos => "look at the folder it kept; check it again: cargo xtask chaos --check DIR",
         }
@@ -127,6 +130,7 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
             shell::run_counting(command)?
         }
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
+        Phase::Sdks => sdks::phase()?,
         Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
         Phase::Chaos => uncounted(chaos::phase()?),
     })

@@ -147,8 +147,9 @@ async fn redeliver(
 ) -> Result<(), Refusal> {
     let now = engine.now();
     let mut writes = vec![Write::ConsumeDeadLetter { id: letter.id }];
+    let event = Data::parse(&letter.envelope).unwrap_or_default();
+    let order_key = engine.subscribers.order_key(tenant, &origin.name, &event);
     if engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?.is_none() {
-        let event = Data::parse(&letter.envelope).unwrap_or_default();
         let (mut row, _) = events::read(engine, tenant, event, now)?;
         (row.id, row.kept_until, row.delivered) = (origin.id, None, 1);
         writes.push(Write::Publish(Box::new(row)));
@@ -157,7 +158,7 @@ async fn redeliver(
         id: engine.entropy.id(now),
         worker: origin.name,
         events: [origin.id].into_iter().collect(),
-        order_key: None,
+        order_key,
         created_at: now,
         visible_at: now,
         attempt: 0,

@@ -30,7 +30,7 @@ use worker::{Class, Declaration, Delivery, Failure, Handled};
 /// How long the pump waits when there is something due that it could not take, unless something ends before.
 const NO_ROOM_WAIT: Span = Span::from_millis(200);
 /// Rows with this many events or more are not read ahead.
-const READ_AHEAD_MAX: usize = 16;
+const MANY: usize = 16;
 /// How long it waits when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(500);
 
@@ -52,7 +52,8 @@ impl Targeted for Handed {
 
 /// Finds deliveries that were not born on this node, until the node stops.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let workers = engine.subscribers.names();
+    let (few, many) = engine.subscribers.names(MANY);
+    let workers = [few.clone(), many.clone()].concat();
     if workers.is_empty() {
         return;
     }
@@ -78,7 +79,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             };
         }
         engine.wake.deliveries.reset();
-        if let Err(error) = look(&engine, &workers).await {
+        if let Err(error) = look(&engine, &workers, [&few, &many]).await {
             engine.tasks.heed(&error);
             tracing::warn!(%error, "looking for deliveries failed");
             engine.wake.deliveries.at(engine.now().after(STORE_WAIT));
@@ -87,11 +88,17 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 /// Asks first and claims only if something is due.
-async fn look(engine: &Arc<Engine>, workers: &[String]) -> Result<(), store::Error> {
+async fn look(
+    engine: &Arc<Engine>,
+    workers: &[String],
+    [few, many]: [&[String]; 2],
+) -> Result<(), store::Error> {
     let mut next = engine.store.next_delivery(workers).await?;
     let mut found = 1;
     while found > 0 && next.is_some_and(|due| due <= engine.now()) {
-        found = claim(engine, workers).await?;
+        // A row that holds many events takes as much room as many rows.
+        let room = engine.options.deliveries_queued_per_tenant_max / engine.subscribers.batch_max();
+        found = claim(engine, few, engine.options.claim_max).await? + claim(engine, many, room).await?;
         next = engine.store.next_delivery(workers).await?;
     }
     let is_due = next.is_some_and(|due| due <= engine.now());
@@ -104,9 +111,10 @@ async fn look(engine: &Arc<Engine>, workers: &[String]) -> Result<(), store::Err
 }
 
 /// Claims what is due as far as there is room. Answers how many rows it took.
-async fn claim(engine: &Arc<Engine>, workers: &[String]) -> Result<usize, store::Error> {
-    // What finds no room would be claimed for nothing.
-    let rows_max = engine.options.deliveries_queued_per_tenant_max / engine.subscribers.batch_max();
+async fn claim(engine: &Arc<Engine>, workers: &[String], rows_max: usize) -> Result<usize, store::Error> {
+    if workers.is_empty() {
+        return Ok(0);
+    }
     let ask = DeliveryAsk {
         node: engine.node,
         now: engine.now(),
@@ -144,7 +152,7 @@ async fn events_of(engine: &Engine, claimed: &[Claimed<DeliveryRow>]) -> HashMap
     let mut wanted = BTreeMap::<&TenantId, Vec<Uuid>>::new();
     for Claimed { tenant, row } in claimed {
         // Many of one row are read when it is its turn, several rows beside each other.
-        if row.events.count() < READ_AHEAD_MAX {
+        if row.events.count() < MANY {
             wanted.entry(tenant).or_default().extend(row.events.iter());
         }
     }

@@ -21,6 +21,8 @@ use worker::Handled;
 
 /// How often who waits looks again, whatever it is told.
 const LOOK_EVERY: Span = Span::from_secs(5);
+/// The same while something is due that cannot be handed out yet.
+const BLOCKED_LOOK_EVERY: Span = Span::from_millis(500);
 /// Tries to declare a worker that somebody else changes at the same time.
 const TRIES_MAX: usize = 8;
 
@@ -148,12 +150,18 @@ pub(crate) async fn poll(
             limit,
         };
         let lent = engine.store.lend(tenant, &loan).await.map_err(refusal::of_store)?;
+        let lent = without_exhausted(engine, tenant, &declared, lent).await?;
         if !lent.is_empty() || now >= until {
             return with_events(engine, tenant, lent).await;
         }
         let due = engine.store.next_delivery(&[name.to_owned()]).await.map_err(refusal::of_store)?;
-        let later = due.filter(|due| *due > now).unwrap_or(Time(i64::MAX));
-        let look_at = until.min(now.after(LOOK_EVERY)).min(later);
+        let look_at = match due {
+            // What is due and was not lent waits for another of its key, or is another tenant's.
+            Some(due) if due <= now => now.after(BLOCKED_LOOK_EVERY),
+            Some(due) => due.min(now.after(LOOK_EVERY)),
+            None => now.after(LOOK_EVERY),
+        };
+        let look_at = look_at.min(until);
         tokio::select! {
             biased;
             () = engine.tasks.stopping.cancelled() => return Ok(vec![]),
@@ -161,6 +169,25 @@ pub(crate) async fn poll(
             () = engine.clock.sleep_until(look_at) => {}
         }
     }
+}
+
+/// Those that may be tried once more. A delivery whose last attempt was never answered is given up.
+async fn without_exhausted(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    declared: &Declared,
+    lent: Vec<DeliveryRow>,
+) -> Result<Vec<DeliveryRow>, Refusal> {
+    let is_exhausted = |row: &DeliveryRow| row.attempt > declared.attempts_max;
+    let (exhausted, rest): (Vec<_>, Vec<_>) = lent.into_iter().partition(is_exhausted);
+    for row in exhausted {
+        let unanswered = vec![Handled::retry("the worker did not answer in time")];
+        match answer(engine, tenant, (row.id, row.attempt), unanswered).await {
+            Ok(()) | Err(Refusal::Conflict { .. }) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(rest)
 }
 
 async fn with_events(
@@ -205,7 +232,12 @@ pub(crate) async fn answer(
     let events = engine.store.events_of(tenant, &ids).await.map_err(refusal::of_store)?;
     let events: Vec<(Uuid, Data)> =
         events.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default())).collect();
-    let of = |at: usize| if answers.len() == 1 { answers[0].clone() } else { answers[at].clone() };
+    let of = |at: usize| match (answers.as_slice(), at) {
+        // What follows from all of them together is emitted once.
+        ([Handled::Done(_)], 1..) => Handled::done(),
+        ([one], _) => one.clone(),
+        (each, at) => each[at].clone(),
+    };
     let keyed = ids.iter().enumerate().map(|(at, id)| (deliveries::key_of(*id, &row.worker), of(at)));
     let retry = retry_of(engine.subscribers.declared(tenant, &row.worker).unwrap_or_default());
     let settling = Settling::of_lent(engine, tenant, &row.worker, &retry);

@@ -72,9 +72,11 @@ impl Subscribers {
         Subscribers { here: here.collect(), workers: by_name, declared: RwLock::default() }
     }
 
-    /// The workers of this node that handle events.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.workers.keys().cloned().collect()
+    /// The workers of this node that handle events: those that are given few at once, and those that are given many.
+    pub(crate) fn names(&self, many: usize) -> (Vec<String>, Vec<String>) {
+        let (few, many): (Vec<_>, Vec<_>) = self.here.iter().partition(|one| one.batch_max < many);
+        let names = |these: Vec<&Arc<Subscriber>>| these.into_iter().map(|one| one.name.clone()).collect();
+        (names(few), names(many))
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<&Declaration> {
@@ -95,6 +97,13 @@ impl Subscribers {
     pub(crate) fn declared(&self, tenant: &TenantId, name: &str) -> Option<Declared> {
         let declared = self.declared.read();
         declared.get(tenant)?.iter().find(|one| one.name == name)?.declared.clone()
+    }
+
+    /// The key that the event comes in order by to a worker.
+    pub(crate) fn order_key(&self, tenant: &TenantId, worker: &str, event: &Data) -> Option<String> {
+        let declared = self.declared.read();
+        let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
+        self.here.iter().chain(declared).find(|one| one.name == worker)?.order_key(event)
     }
 
     /// Everybody who wants events of the type.

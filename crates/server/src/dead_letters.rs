@@ -24,7 +24,7 @@ pub(crate) struct DeadLetter {
     /// deserialization, definition-missing, snapshot-inconsistent or retries-exhausted.
     reason: String,
     detail: String,
-    /// The worker (or `http`) a given-up call was for.
+    /// The worker (or `http`) a given-up call or delivery was for.
     worker: Option<String>,
     instance: Option<String>,
     attempts: u32,
@@ -47,9 +47,16 @@ pub(crate) struct DeadLetterDetail {
     origin: Stored,
 }
 
-const SOURCES: &[&str] = &["signal", "timer", "call", "saga"];
-const REASONS: &[&str] =
-    &["deserialization", "definition-missing", "snapshot-inconsistent", "retries-exhausted", "saga-stuck"];
+const SOURCES: &[&str] = &["signal", "timer", "call", "saga", "delivery"];
+const REASONS: &[&str] = &[
+    "deserialization",
+    "definition-missing",
+    "snapshot-inconsistent",
+    "retries-exhausted",
+    "saga-stuck",
+    "refused",
+    "poison",
+];
 
 /// Lists dead letters, newest first.
 #[utoipa::path(
@@ -57,7 +64,7 @@ const REASONS: &[&str] =
     params(
         ("id" = Option<String>, Query, description = "the beginning of an id: `dl_0192`"),
         ("reason" = Option<String>, Query), ("source" = Option<String>, Query),
-        ("worker" = Option<String>, Query, description = "only calls to this worker, or `http`"),
+        ("worker" = Option<String>, Query, description = "only calls and deliveries to this worker, or calls to `http`"),
         ("instance" = Option<String>, Query, description = "only those of this instance"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
         ("cursor" = Option<String>, Query, description = "`next` of the page before"),
@@ -183,5 +190,5 @@ fn letter_of(row: &DeadLetterRow) -> DeadLetter {
 
 fn worker_of(row: &DeadLetterRow) -> Option<String> {
     let origin: serde_json::Value = serde_json::from_slice(&row.origin).ok()?;
-    origin["name"].as_str().filter(|_| row.source == "call").map(str::to_owned)
+    origin["name"].as_str().filter(|_| ["call", "delivery"].contains(&row.source.as_str())).map(str::to_owned)
 }

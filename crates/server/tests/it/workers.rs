@@ -114,6 +114,39 @@ async fn what_is_refused_for_good_becomes_a_dead_letter_and_whoever_is_late_hear
 }
 
 #[tokio::test]
+async fn what_follows_from_several_is_emitted_once_and_who_never_answers_is_given_up_on() {
+    let world = World::new().await;
+    let acme = Caller::new(&world, "acme");
+    let both = json!({ "types": ["order"], "batch_max": 3, "attempts_max": 2, "lease_seconds": 1 });
+    acme.ask("PUT", "/workers/mail", &both).await.ok(201);
+    acme.publish(json!([event("order", "1"), event("order", "2"), event("order", "3")])).await;
+    let lent = acme.poll("mail").await.remove(0);
+    let complete = format!("/deliveries/{}/complete", lent["id"].as_str().unwrap());
+    let answer = json!({ "attempt": 1, "emit": [{ "type": "summed", "data": 3 }] });
+    assert_eq!(acme.ask("POST", &complete, &answer).await.status, 204);
+    let summed = loop {
+        let listed = acme.ask("GET", "/events?type=summed", &Value::Null).await;
+        let items = listed.ok(200)["items"].as_array().unwrap().clone();
+        if !items.is_empty() {
+            break items;
+        }
+    };
+    assert_eq!(summed.len(), 1);
+    acme.publish(json!([event("order", "4")])).await;
+    let mut attempts = Vec::new();
+    let letter = loop {
+        let polled = acme.ask("POST", "/workers/mail/poll", &json!({ "wait_seconds": 2 })).await;
+        attempts.extend(polled.ok(200)["items"].as_array().unwrap().iter().map(|one| one["attempt"].clone()));
+        let letters = acme.ask("GET", "/dead-letters?source=delivery&worker=mail", &Value::Null).await;
+        if let Some(letter) = letters.ok(200)["items"].get(0) {
+            break letter.clone();
+        }
+    };
+    assert_eq!(attempts, [json!(1), json!(2)]);
+    assert_eq!((&letter["reason"], &letter["worker"]), (&json!("retries-exhausted"), &json!("mail")));
+}
+
+#[tokio::test]
 async fn bad_declarations_and_answers_are_named_and_others_have_no_part_in_it() {
     let world = World::new().await;
     let (acme, globex) = (Caller::new(&world, "acme"), Caller::new(&world, "globex"));

@@ -157,6 +157,11 @@ impl Bench {
         Ok(bench)
     }
 
+    /// Tells this go from others on the same database: what they published is not published again.
+    pub(super) fn number(&self) -> uuid::Uuid {
+        self.nodes.first().map(Node::id).unwrap_or_default()
+    }
+
     /// A further tenant with the same definitions.
     pub(super) async fn tenant_of(&self, name: &str) -> Result<TenantId> {
         make_tenant(&self.handle, name).await

@@ -144,7 +144,7 @@ async fn shape(bench: &Bench, args: &Args, kind: &'static str, batch: usize) -> 
     let cost = bench.cost().minus(cost);
     let after = bench.counted().await?;
     let counted = after.zip(counted).map(|(after, before)| after.per_unit(before, events as usize));
-    let (publish_per_second, prefilled_per_second) = prefilled(bench, args.events, kind, batch).await?;
+    let (publish_per_second, prefilled_per_second) = prefilled(bench, args.events, kind).await?;
     Ok(Shape {
         batch,
         live_per_second,
@@ -169,7 +169,7 @@ async fn live(bench: &Bench, args: &Args, kind: &'static str, batch: usize) -> R
     let mut producers = tokio::task::JoinSet::new();
     let count = if batch > 1 { BATCH_PRODUCERS } else { PRODUCERS };
     for (number, handle) in bench.handles.iter().cycle().take(count).enumerate() {
-        let source = format!("live/{kind}/{number}");
+        let source = format!("live/{}/{kind}/{number}", bench.number());
         let (handle, tenant, over) = (handle.clone(), bench.tenant.clone(), over.clone());
         producers.spawn(async move {
             let mut published = 0;
@@ -192,12 +192,12 @@ async fn live(bench: &Bench, args: &Args, kind: &'static str, batch: usize) -> R
 }
 
 /// Publishes while the worker is held up, then lets it go. Answers events per second of both.
-async fn prefilled(bench: &Bench, events: u64, kind: &'static str, batch: usize) -> Result<(f64, f64)> {
+async fn prefilled(bench: &Bench, events: u64, kind: &'static str) -> Result<(f64, f64)> {
     use futures_util::{StreamExt, TryStreamExt, stream};
     let before = bench.sink.handled.load(Ordering::Relaxed);
     bench.sink.open.send_replace(false);
     let began = now_ms(&bench.clock);
-    let source = format!("full/{kind}");
+    let source = format!("full/{}/{kind}", bench.number());
     // Published in batches in either case: this is about working it off.
     let starts = (0..events).step_by(BATCH);
     stream::iter(starts)
@@ -218,7 +218,6 @@ async fn prefilled(bench: &Bench, events: u64, kind: &'static str, batch: usize)
     }
     let settled = now_ms(&bench.clock).max(done);
     let per_second = |millis: f64| events as f64 / (millis / 1000.0);
-    let _ = batch;
     Ok((per_second(filled - began), per_second(settled - filled)))
 }
 
@@ -275,7 +274,8 @@ async fn latency(bench: &mut Bench, seconds: u64) -> Result<Vec<f64>> {
     for number in 0..count {
         pace.tick().await;
         published.push(now_ms(&bench.clock));
-        publish(&bench.handle, &bench.tenant, "timed", "bench.timed", number..number + 1).await?;
+        let source = format!("timed/{}", bench.number());
+        publish(&bench.handle, &bench.tenant, &source, "bench.timed", number..number + 1).await?;
     }
     drop(shown);
     let mut times = Vec::new();
