@@ -149,7 +149,10 @@ async fn redeliver(
     let mut writes = vec![Write::ConsumeDeadLetter { id: letter.id }];
     let event = Data::parse(&letter.envelope).unwrap_or_default();
     let order_key = engine.subscribers.order_key(tenant, &origin.name, &event);
-    if engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?.is_none() {
+    let there = engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?;
+    // As old as its event, which stays as long as something of its age is waited for.
+    let created_at = there.as_ref().map_or(now, |there| there.received_at.min(now));
+    if there.is_none() {
         let (mut row, _) = events::read(engine, tenant, event, now)?;
         (row.id, row.kept_until, row.delivered) = (origin.id, None, 1);
         writes.push(Write::Publish(Box::new(row)));
@@ -159,7 +162,7 @@ async fn redeliver(
         worker: origin.name,
         events: [origin.id].into_iter().collect(),
         order_key,
-        created_at: now,
+        created_at,
         visible_at: now,
         attempt: 0,
         last_error: None,

@@ -253,6 +253,9 @@ async fn with_events(
     let taken = items.into_iter().map(|Item { row: Handed { row, events }, reservation, hold, .. }| {
         let events = events
             .unwrap_or_else(|| row.events.iter().filter_map(|id| Some((id, read.remove(&id)?))).collect());
+        if events.len() < row.events.count() {
+            tracing::error!(%tenant, worker = row.worker, delivery = %row.id, "events of a delivery are gone");
+        }
         Taken { row, events, _reservation: reservation, _hold: hold }
     });
     Some(taken.collect())

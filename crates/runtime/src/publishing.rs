@@ -31,6 +31,7 @@ pub(crate) async fn publish_many(
         return one_by_one(engine, tenant, given).await;
     }
     let now = engine.now_of(tenant);
+    let count = given.len();
     let mut starts = HashMap::<String, bool>::new();
     let mut parts = vec![];
     let mut part = Part::default();
@@ -39,7 +40,7 @@ pub(crate) async fn publish_many(
         let together = match &read {
             Ok((row, _)) => match is_for_schedules(engine, tenant, row, &mut starts).await {
                 Ok(is) => !is,
-                Err(refusal) => return vec![Err(refusal)],
+                Err(refusal) => return (0..count).map(|_| Err(refusal.clone())).collect(),
             },
             Err(_) => false,
         };

@@ -30,5 +30,8 @@ CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant, id);
 CREATE INDEX deliveries_backlog ON deliveries (worker, tenant, visible_at) WHERE owner IS NULL;
 CREATE INDEX deliveries_ordered ON deliveries (tenant, worker, order_key, seq) WHERE order_key IS NOT NULL;
 
+-- How old the oldest is: events that are waited for are not deleted.
+CREATE INDEX deliveries_age ON deliveries (tenant, created_at);
+
 -- To how many workers an event was delivered.
 ALTER TABLE events ADD COLUMN delivered INTEGER NOT NULL DEFAULT 0;

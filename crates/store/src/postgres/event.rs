@@ -10,9 +10,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-pub(super) const PURGE: &str = "WITH gone AS MATERIALIZED (SELECT tenant, id FROM events
-        WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)
+/// An event stays while a delivery that may be of it is there: one made before it, or within a minute of it.
+pub(super) const PURGE: &str = "WITH gone AS MATERIALIZED (SELECT tenant, id FROM events e
+        WHERE expires_at <= $1 AND (delivered = 0 OR NOT EXISTS (SELECT 1 FROM deliveries d
+            WHERE d.tenant = e.tenant AND d.created_at <= e.received_at + 60000000))
+        ORDER BY expires_at LIMIT $2)
     DELETE FROM events e USING gone g WHERE e.tenant = g.tenant AND e.id = g.id RETURNING 1";
+
 /// How a lock of the deployment is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lock {

@@ -35,8 +35,11 @@ const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
 const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = ?1 AND kind = 'schedule' AND event_type IN (?2, '') LIMIT ?3";
 const KEEPS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE kept_until IS NOT NULL)";
+/// An event stays while a delivery that may be of it is there: one made before it, or within a minute of it.
 const PURGE: &str = "DELETE FROM events WHERE (tenant, id) IN
-    (SELECT tenant, id FROM events WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)";
+    (SELECT tenant, id FROM events e WHERE expires_at <= ?1 AND (delivered = 0 OR NOT EXISTS (SELECT 1
+        FROM deliveries d WHERE d.tenant = e.tenant AND d.created_at <= e.received_at + 60000000))
+    ORDER BY expires_at LIMIT ?2)";
 
 impl Read<'_> {
     pub fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>> {

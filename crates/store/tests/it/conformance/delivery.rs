@@ -159,6 +159,36 @@ pub(crate) async fn a_node_that_is_taken_over_loses_its_deliveries(opened: &Open
     assert_eq!(opened.store.claim_deliveries(&ask).await.unwrap().len(), 1);
 }
 
+pub(crate) async fn an_event_stays_while_it_may_be_waited_for(opened: &Opened) {
+    let event = |number: u128, delivered, at: i64| {
+        Write::Publish(Box::new(EventRow {
+            id: id(number),
+            source: "s".into(),
+            event_id: number.to_string(),
+            event_type: "order".into(),
+            received_at: Time(at),
+            visible_at: Time(at),
+            kept_until: None,
+            expires_at: Time(at + 500_000_000),
+            told: 0,
+            taken: 0,
+            started: 0,
+            collected: 0,
+            delivered,
+            event: b"{}".to_vec(),
+        }))
+    };
+    let (early, late) = (1_000_000, 100_000_000);
+    opened.put(vec![event(1, 1, early), event(2, 0, early), event(3, 1, late), event(4, 1, early)]).await;
+    let waiting = DeliveryRow { events: [id(3)].into_iter().collect(), ..delivery(9, "mail", late + 5) };
+    opened.put(vec![write(waiting)]).await;
+    let purge = async || opened.store.purge_events(Time(i64::MAX), 10).await.unwrap();
+    assert_eq!(purge().await, 3, "all that is older than what is waited for, and what nobody was given");
+    assert_eq!(opened.store.events_of(&acme(), &[id(3), id(1)]).await.unwrap().len(), 1);
+    opened.put(vec![Write::ConsumeDelivery { id: id(9), attempt: 0 }]).await;
+    assert_eq!(purge().await, 1);
+}
+
 pub(crate) async fn workers_are_put_changed_and_deleted(opened: &Opened) {
     let row = |version, text: &str| WorkerRow {
         name: "mail".into(),

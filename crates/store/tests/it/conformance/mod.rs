@@ -125,7 +125,8 @@ macro_rules! every_case {
                 delivery {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
                     of_one_key_one_comes_after_the_other what_is_lent_comes_back_unless_it_is_answered
-                    a_node_that_is_taken_over_loses_its_deliveries workers_are_put_changed_and_deleted
+                    a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
+                    workers_are_put_changed_and_deleted
                 }
                 event {
                     an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
