@@ -75,6 +75,8 @@ CREATE TABLE deliveries (
     last_error  BLOB
 );
 
+CREATE INDEX deliveries_age ON deliveries (tenant, created_at);
+
 CREATE INDEX deliveries_backlog ON deliveries (worker, tenant, visible_at) WHERE owner IS NULL;
 
 CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant, id);
