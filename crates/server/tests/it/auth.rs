@@ -55,8 +55,16 @@ async fn me_tells_who_and_what() {
     let me = world.ask("GET", "/api/v1/me", Some(&world.token("globex", "worker")), "").await.ok(200);
     assert_eq!(me["tenant"], "globex");
     assert_eq!(me["roles"], json!(["worker"]));
-    let permissions =
-        ["events:publish", "instances:read", "instances:signal", "stream:read", "tasks:act", "tasks:read"];
+    let permissions = [
+        "events:publish",
+        "instances:read",
+        "instances:signal",
+        "stream:read",
+        "tasks:act",
+        "tasks:read",
+        "workers:act",
+        "workers:read",
+    ];
     assert_eq!(me["permissions"], json!(permissions));
 }
 
