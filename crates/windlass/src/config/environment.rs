@@ -67,8 +67,11 @@ fn refuse_unknown(defaults: &Table, env: &Environment) -> Result<(), String> {
     }
     let unknown = |name: &&String| name.starts_with(PREFIX) && !known.contains(name) && !is_link(name);
     let Some(name) = env.keys().find(unknown) else { return Ok(()) };
-    Err(match machine::language::nearest(name, known.iter().map(String::as_str)) {
-        Some(meant) => format!("{name} is not known; is {meant} meant?"),
+    // What all names begin with says nothing of how near they are.
+    let bare = |name: &'_ str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let known: Vec<String> = known.iter().map(|name| bare(name)).collect();
+    Err(match machine::language::nearest(&bare(name), known.iter().map(String::as_str)) {
+        Some(meant) => format!("{name} is not known; is {PREFIX}{meant} meant?"),
         None => format!("{name} is not known; `windlass serve --print-config` shows every setting"),
     })
 }
