@@ -12,6 +12,7 @@ pub mod compensation;
 pub mod correlation;
 pub mod data;
 pub mod decide;
+pub mod envelope;
 pub mod event;
 pub mod expr;
 pub mod fault;

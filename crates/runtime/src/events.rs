@@ -18,7 +18,7 @@ use crate::{
 use machine::{
     Data, Program, State, TenantId, Time,
     command::ENVELOPE_MAX,
-    correlation, event,
+    correlation, envelope, event,
     ir::When,
     state::{Interest, WaitKind},
     time::Span,
@@ -75,7 +75,7 @@ pub(crate) fn is_open(engine: &Engine, tenant: &TenantId) -> Result<(), Refusal>
     if engine.committer.is_full(tenant) { Err(Refusal::Busy) } else { Ok(()) }
 }
 
-/// Checks a CloudEvent and makes it a row.
+/// Checks an event in either of its forms and makes it a row.
 pub(crate) fn read(
     engine: &Engine,
     tenant: &TenantId,
@@ -83,6 +83,10 @@ pub(crate) fn read(
     now: Time,
 ) -> Result<(EventRow, Data), Refusal> {
     let invalid = |detail: String| Refusal::Invalid { code: "invalid-event", detail, problems: vec![] };
+    let event = match envelope::is_envelope(&event) {
+        true => envelope::to_cloud_event(&event).map_err(invalid)?,
+        false => event,
+    };
     let Some(mut entries) = event.entries() else {
         return Err(invalid("a CloudEvent is an object".to_owned()));
     };

@@ -7,7 +7,7 @@ use crate::{
     app::App,
     code,
     options::Options,
-    problem::{Flaw, Problem, excerpt},
+    problem::{Problem, excerpt},
     query::Parameters,
 };
 use axum::{
@@ -82,38 +82,6 @@ impl Json {
     }
 }
 
-/// One CloudEvent, an array of them, or one on each line.
-pub(crate) struct CloudEvents(pub Data);
-
-impl FromRequest<App> for CloudEvents {
-    type Rejection = Problem;
-    async fn from_request(request: Request, app: &App) -> Result<CloudEvents, Problem> {
-        let wanted = "application/cloudevents+json, application/cloudevents-batch+json, application/json or \
-            application/x-ndjson";
-        let by_line = match media_type(request.headers()).as_str() {
-            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {
-                false
-            }
-            "application/x-ndjson" => true,
-            other => return Err(wrong_media_type(other, wanted)),
-        };
-        let bytes = read(request, app.options.body_bytes_max, &app.options).await?;
-        check_utf8(&bytes)?;
-        if !by_line {
-            return Ok(CloudEvents(Data::parse(&bytes)?));
-        }
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-        let events = lines.enumerate().map(|(at, line)| {
-            Data::parse(line).map_err(|error| {
-                let problem = Problem::from(error);
-                let message = problem.detail.clone();
-                problem.with_flaw(Flaw { pointer: format!("/{at}"), message, ..Flaw::default() })
-            })
-        });
-        Ok(CloudEvents(Data::array(events.collect::<Result<Vec<_>, _>>()?)))
-    }
-}
-
 /// For routes that take neither body nor query parameters: refuses both. An empty object is fine.
 pub(crate) struct Nothing;
 
@@ -139,7 +107,7 @@ pub(crate) fn wrong_media_type(given: &str, wanted: &str) -> Problem {
     Problem::new(code::UNSUPPORTED_MEDIA_TYPE, format!("the content type is {given}; send {wanted}"))
 }
 
-fn check_utf8(bytes: &[u8]) -> Result<(), Problem> {
+pub(crate) fn check_utf8(bytes: &[u8]) -> Result<(), Problem> {
     match std::str::from_utf8(bytes) {
         Ok(_) => Ok(()),
         Err(error) => Err(Problem::at(
@@ -158,7 +126,7 @@ pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Bytes, Problem> {
+pub(crate) async fn read(request: Request, bytes_max: usize, options: &Options) -> Result<Bytes, Problem> {
     refuse_encoding(request.headers())?;
     let too_large =
         || Problem::new(code::BODY_TOO_LARGE, format!("the body may have at most {bytes_max} bytes"));

@@ -3,7 +3,8 @@
 use crate::{
     app::{App, detached},
     auth::Caller,
-    body, code,
+    cloudevents::{CloudEvents, Form},
+    code,
     page::{self, Cursors, Page},
     problem::{Flaw, Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
@@ -23,7 +24,8 @@ use utoipa::ToSchema;
 /// Events in one request.
 const EVENTS_MAX: usize = 10_000;
 
-/// A CloudEvent 1.0 in its JSON form; other attributes are kept.
+/// A CloudEvent 1.0 in its JSON form; other attributes are kept. An envelope (`eventId`, `eventType`, `payload`) is taken
+/// for the CloudEvent that it stands for.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body; the runtime checks it")]
 pub(crate) struct CloudEvent {
@@ -84,7 +86,8 @@ pub(crate) struct EventDetail {
     event: Stored,
 }
 
-/// Publishes an event, or up to 10,000: as an array, or one on each line as `application/x-ndjson`. Every `listen` step of the tenant that matches is told, schedules
+/// Publishes an event, or up to 10,000: as an array, or one on each line as `application/x-ndjson`; one alone may also come
+/// in binary mode, its attributes in `ce-` headers and its data as the body. Every `listen` step of the tenant that matches is told, schedules
 /// with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
 #[utoipa::path(
     post, path = "/api/v1/events", tag = "events", operation_id = "publish_events",
@@ -99,12 +102,8 @@ pub(crate) async fn publish(
     State(app): State<App>,
     caller: Caller,
     _: NoParameters,
-    body: body::CloudEvents,
+    CloudEvents(events): CloudEvents,
 ) -> Result<(StatusCode, Json<AcceptedEvents>), Problem> {
-    let events = match body.0.items() {
-        Some(items) => items.collect(),
-        None => vec![body.0.clone()],
-    };
     if events.is_empty() || events.len() > EVENTS_MAX {
         let detail = format!("{} events; 1 to {EVENTS_MAX} are allowed", events.len());
         return Err(Problem::at(code::TOO_MANY_ITEMS, "", detail));
@@ -163,7 +162,10 @@ pub(crate) async fn list(
 /// Reads an event and what became of it.
 #[utoipa::path(
     get, path = "/api/v1/events/{id}", tag = "events", operation_id = "get_event",
-    params(("id" = String, Path)),
+    params(
+        ("id" = String, Path),
+        ("form" = Option<String>, Query, description = "how `event` is shown: cloudevent (unless given) or envelope"),
+    ),
     responses(
         (status = 200, description = "the event", body = EventDetail),
         (status = 404, description = "no such event", body = ProblemBody),
@@ -172,14 +174,16 @@ pub(crate) async fn list(
 pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
-    _: NoParameters,
+    uri: Uri,
     Named(text): Named<String>,
 ) -> Result<Json<EventDetail>, Problem> {
+    let parameters = Parameters::read(&uri, &["form"])?;
+    let form = Form::read(parameters.text("form"), "form")?;
     let id = query::path_id(Kind::Event, &text)?;
     let row = app.store().event(&caller.tenant, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("event"))?;
     let verdict = verdict(&row, app.handle.clock(&caller.tenant).now);
-    Ok(Json(EventDetail { row: event_of(&row), verdict, event: Stored::of(&row.event) }))
+    Ok(Json(EventDetail { row: event_of(&row), verdict, event: form.show(&row.event) }))
 }
 
 fn verdict(row: &EventRow, now: machine::Time) -> String {

@@ -17,6 +17,7 @@ mod auth;
 mod body;
 mod bulk;
 mod clock;
+mod cloudevents;
 mod compensation;
 mod datasets;
 mod dead_letters;

@@ -3,7 +3,9 @@
 use crate::{
     app::{App, detached},
     auth::Caller,
-    body, code,
+    body,
+    cloudevents::Form,
+    code,
     page::Page,
     problem::{Problem, ProblemBody},
     query::{Named, NoParameters},
@@ -70,6 +72,8 @@ pub(crate) struct Poll {
     max: Option<i64>,
     /// How long to wait for the first, in seconds; 0 unless given, 60 at most.
     wait_seconds: Option<i64>,
+    /// How events are shown: cloudevent (unless given) or envelope.
+    form: Option<String>,
 }
 
 /// One delivery, for whoever asked.
@@ -182,26 +186,28 @@ pub(crate) async fn poll(
     Named(name): Named<String>,
     body: body::Json,
 ) -> Result<Json<Deliveries>, Problem> {
-    let fields = body::Json(Some(body.0.unwrap_or_else(Data::object))).fields(&["max", "wait_seconds"])?;
+    let fields =
+        body::Json(Some(body.0.unwrap_or_else(Data::object))).fields(&["max", "wait_seconds", "form"])?;
     let max = fields.int("max", 1..=DELIVERIES_MAX)?.unwrap_or(10);
     let wait = fields.int("wait_seconds", 0..=WAIT_MAX)?.unwrap_or(0);
     let wait = Duration::from_secs(wait.unsigned_abs());
+    let form = Form::read(fields.text("form", 20)?.as_deref(), "/form")?;
     let asked = app.handle.poll_deliveries(&caller.tenant, &name, max as usize, wait);
     let lent = tokio::select! {
         lent = asked => lent?,
         // A server that stops must not be held by whoever waits.
         () = app.stopped() => vec![],
     };
-    Ok(Json(Deliveries { items: lent.into_iter().map(|lent| delivery_of(&name, lent)).collect() }))
+    Ok(Json(Deliveries { items: lent.into_iter().map(|lent| delivery_of(&name, lent, form)).collect() }))
 }
 
-fn delivery_of(worker: &str, lent: Lent) -> Delivery {
+fn delivery_of(worker: &str, lent: Lent, form: Form) -> Delivery {
     Delivery {
         id: id::show(Kind::Delivery, lent.id),
         attempt: lent.attempt,
         expires_at: wire::time(lent.until),
         keys: lent.events.iter().map(|(event, _)| runtime::api::delivery_key(*event, worker)).collect(),
-        events: lent.events.iter().map(|(_, event)| Stored::of(event)).collect(),
+        events: lent.events.iter().map(|(_, event)| form.show(event)).collect(),
     }
 }
 

@@ -7,6 +7,7 @@ mod auth;
 mod children;
 mod definitions;
 mod errors;
+mod events;
 mod feed;
 mod harness;
 mod instances;

@@ -1,0 +1,111 @@
+//! The forms in which events come in and are shown.
+
+use crate::harness::{Answer, World};
+use axum::body::Body;
+use serde_json::{Value, json};
+
+async fn send(world: &World, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut request = world.request("POST", "/api/v1/events");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    world.send(request.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+async fn shown(world: &World, published: &Value, form: &str) -> Value {
+    let id = published["items"][0]["id"].as_str().unwrap();
+    world.get(&format!("/api/v1/events/{id}?form={form}")).await.ok(200)["event"].clone()
+}
+
+const ATTRIBUTES: [(&str, &str); 4] =
+    [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "s"), ("ce-type", "t")];
+
+#[tokio::test]
+async fn a_binary_event_has_its_attributes_in_headers() {
+    let world = World::new().await;
+    for (id, media_type, body, member, expected) in [
+        ("1", "application/json; charset=utf-8", "{\"n\":7}", "data", json!({ "n": 7 })),
+        ("2", "application/vnd.shop+json", "[1]", "data", json!([1])),
+        ("3", "text/plain", "hello", "data", json!("hello")),
+        ("4", "application/octet-stream", "\u{1}\u{2}", "data_base64", json!("AQI=")),
+    ] {
+        let headers = [
+            ("ce-specversion", "1.0"),
+            ("ce-id", id),
+            ("ce-source", "s"),
+            ("ce-type", "t"),
+            ("ce-subject", "caf%C3%A9"),
+            ("content-type", media_type),
+        ];
+        let event = shown(&world, &send(&world, &headers, body).await.ok(202), "cloudevent").await;
+        assert_eq!((&event[member], &event["subject"]), (&expected, &json!("caf\u{e9}")), "{event}");
+        assert_eq!(event["datacontenttype"], media_type.split(';').next().unwrap());
+    }
+    // The same again in structured mode is the same event.
+    let same = json!({ "specversion": "1.0", "id": "1", "source": "s", "type": "t" });
+    let again = world.post("/api/v1/events", same).await.ok(202);
+    assert_eq!(again["items"][0]["replayed"], true);
+}
+
+#[tokio::test]
+async fn a_binary_event_that_is_none_is_refused_by_its_header() {
+    let world = World::new().await;
+    for (extra, said) in [
+        (("ce-no_name", "x"), "ce-no_name"),
+        (("ce-data", "x"), "ce-data"),
+        (("ce-subject", "%ff"), "not UTF-8"),
+        (("ce-id", "2"), "more than once"),
+    ] {
+        let headers: Vec<_> = ATTRIBUTES.into_iter().chain([extra]).collect();
+        let problem = send(&world, &headers, "").await.problem(422, "invalid-event");
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
+    }
+    let headers: Vec<_> = ATTRIBUTES.into_iter().chain([("content-type", "application/json")]).collect();
+    send(&world, &headers, "{").await.problem(400, "invalid-json");
+    send(&world, &ATTRIBUTES[..3], "").await.problem(422, "invalid-event");
+}
+
+#[tokio::test]
+async fn an_envelope_is_taken_and_offered() {
+    let world = World::new().await;
+    let envelope = json!({
+        "eventId": "evt-1", "eventType": "OrderPlaced", "source": "shop", "tenantId": "acme",
+        "traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "correlationId": "c", "causationId": "evt-0",
+        "occurredAt": "2026-05-09T10:00:00Z", "payload": { "order": 1 }, "extensions": { "sku": "winch" },
+    });
+    let published = world.post("/api/v1/events", json!([envelope])).await.ok(202);
+    assert_eq!(shown(&world, &published, "envelope").await, envelope);
+    let event = shown(&world, &published, "cloudevent").await;
+    assert_eq!(
+        (&event["type"], &event["data"], &event["sku"]),
+        (&json!("OrderPlaced"), &json!({ "order": 1 }), &json!("winch"))
+    );
+    let foreign = json!({ "eventId": "evt-2", "eventType": "OrderPlaced", "tenantId": "globex" });
+    world.post("/api/v1/events", foreign).await.problem(422, "invalid-event");
+    let unknown = json!({ "eventId": "evt-3", "eventType": "OrderPlaced", "eventTime": "now" });
+    let problem = world.post("/api/v1/events", unknown).await.problem(422, "invalid-event");
+    assert!(problem["detail"].as_str().unwrap().contains("eventTime"), "{problem}");
+    let id = published["items"][0]["id"].as_str().unwrap();
+    world.get(&format!("/api/v1/events/{id}?form=xml")).await.problem(400, "invalid-value");
+}
+
+#[tokio::test]
+async fn a_worker_is_given_envelopes_if_it_asks_for_them() {
+    let world = World::new().await;
+    world
+        .ask(
+            "PUT",
+            "/api/v1/workers/mail",
+            Some(&world.token("acme", "admin")),
+            r#"{"types": ["OrderPlaced"]}"#,
+        )
+        .await
+        .ok(201);
+    world
+        .post("/api/v1/events", json!({ "eventId": "1", "eventType": "OrderPlaced", "payload": 7 }))
+        .await
+        .ok(202);
+    let polled = world.post("/api/v1/workers/mail/poll", json!({ "form": "envelope" })).await.ok(200);
+    let event = &polled["items"][0]["events"][0];
+    assert_eq!((&event["eventId"], &event["payload"]), (&json!("1"), &json!(7)), "{polled}");
+}
