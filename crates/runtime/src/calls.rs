@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     held::Hold,
     lanes::Item,
-    scripts, slots, trace,
+    scripts, slots, spans, trace,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
@@ -60,6 +60,17 @@ pub(crate) enum Attempted {
     },
 }
 
+impl Attempted {
+    /// Why it came to nothing, if it did.
+    fn failure(&self) -> Option<String> {
+        match self {
+            Attempted::Done(_) => None,
+            Attempted::Failed { fault, .. } => Some(fault.error_type.clone()),
+            Attempted::Again { failure, .. } => Some(failure.clone()),
+        }
+    }
+}
+
 async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let Item { tenant, row, reservation, hold } = item;
     let began = engine.clock.steady_micros();
@@ -97,6 +108,7 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let known = built_in || engine.callees.is_known(&row.target);
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
+    spans::of_call(engine, &tenant, &row, &call, (micros, attempted.failure()));
     match attempted {
         Attempted::Done(result) => {
             let command = Command::CallDone { token: row.token, result };

@@ -11,7 +11,7 @@ use crate::{
     lanes::{Item, Reservation, Targeted},
     lost,
     patience::Patience,
-    trace,
+    spans, trace,
 };
 use futures_util::FutureExt;
 use machine::{Data, TenantId, Time, time::Span};
@@ -217,10 +217,13 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
             (delivery.key, Handled::Fail(failure))
         })
         .collect();
-    let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len());
+    let traceparent = mine.first().and_then(|delivery| delivery.traceparent.as_deref());
+    let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
     let handled = call(worker, &mine).instrument(span).await;
-    answers.extend(mine.into_iter().map(|delivery| delivery.key).zip(handled));
     let micros = engine.clock.steady_micros() - began;
+    let handled: Vec<(Delivery, Handled)> = mine.into_iter().zip(handled).collect();
+    spans::of_deliveries(engine, name, &handled, micros);
+    answers.extend(handled.into_iter().map(|(delivery, answer)| (delivery.key, answer)));
     settle::settle(engine, tenant, worker, taken, answers, micros).await;
 }
 

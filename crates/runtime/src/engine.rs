@@ -20,6 +20,7 @@ use crate::{
     sandbox::{NotRun, ScriptCall},
     secrets::Keyring,
     slots::Slots,
+    spans::Spans,
     subscribers::Subscribers,
     tasks::Tasks,
 };
@@ -95,6 +96,7 @@ pub(crate) struct Engine {
     pub(crate) collecting: Collecting,
     pub(crate) asked: Asked,
     pub(crate) metrics: Metrics,
+    pub(crate) spans: Arc<dyn Spans>,
     pub(crate) heavy: Heavy,
     /// When the lease was last renewed, in microseconds of the steady clock.
     pub(crate) renewed_at: AtomicU64,

@@ -13,7 +13,7 @@ use crate::{
     patience::Patience,
     refusal,
     rows::{self, Born},
-    turn,
+    spans, turn,
 };
 use machine::{
     Data, Program, State, TenantId, Time,
@@ -217,6 +217,7 @@ impl Publishing {
         let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
         engine.keeps_events.store(true, Ordering::Release);
+        spans::of_event(engine, &self.tenant, &self.row);
         let started = self.caused.started.iter().map(|start| start.subject.instance).collect();
         for (start, born) in self.caused.started.iter().zip(born) {
             Metrics::add(&engine.metrics.instances_started);

@@ -49,6 +49,7 @@ mod scripts;
 pub mod secrets;
 mod signals;
 mod slots;
+pub mod spans;
 mod starts;
 mod subscribers;
 mod tasks;

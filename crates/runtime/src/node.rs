@@ -24,6 +24,7 @@ use crate::{
     retention, schedules,
     secrets::{self, Keyring},
     slots::Slots,
+    spans::{NoSpans, Spans},
     subscribers::{self, Subscribers},
     tasks::{Halt, Tasks},
 };
@@ -59,6 +60,8 @@ pub struct Parts {
     pub sole: bool,
     /// How this node and others of the same store wake each other.
     pub hints: Arc<dyn Hints>,
+    /// Who collects spans.
+    pub spans: Arc<dyn Spans>,
     /// Drops the whole node at once when cancelled, as a crash would.
     pub crash: Option<CancellationToken>,
 }
@@ -77,9 +80,21 @@ impl Parts {
             secrets: Keyring::default(),
             sole: false,
             hints: Arc::new(NoHints),
+            spans: Arc::new(NoSpans),
             crash: None,
         }
     }
+}
+
+/// What signal tokens are made with, the same on every node.
+async fn origin(
+    store: &Arc<dyn Store>,
+    entropy: &Arc<dyn Entropy>,
+    options: &Options,
+) -> store::Result<Origin> {
+    let fresh = [entropy.bytes16(), entropy.bytes16()].concat().try_into().expect("twice 16 bytes");
+    let key = store.deployment_key("signal-token", fresh).await?;
+    Ok(Origin { key, public_url: options.public_url.clone() })
 }
 
 /// A running node.
@@ -96,7 +111,7 @@ impl Node {
 
     async fn join(parts: Parts) -> store::Result<Node> {
         let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, .. } = parts;
-        let Parts { secrets, sole, hints, crash, .. } = parts;
+        let Parts { secrets, sole, hints, spans, crash, .. } = parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
         }
@@ -105,13 +120,11 @@ impl Node {
         let node = entropy.id(now);
         store.join(node, now, options.lease.as_millis()).await?;
         let until = if sole { Time(i64::MAX) } else { now };
-        let left = store.take_over(node, until).await?;
-        if left > 0 {
-            tracing::info!(rows = left, "took over work left behind");
+        match store.take_over(node, until).await? {
+            0 => {}
+            left => tracing::info!(rows = left, "took over work left behind"),
         }
-        let fresh = [entropy.bytes16(), entropy.bytes16()].concat().try_into().expect("twice 16 bytes");
-        let key = store.deployment_key("signal-token", fresh).await?;
-        let origin = Arc::new(Origin { key, public_url: options.public_url.clone() });
+        let origin = Arc::new(origin(&store, &entropy, &options).await?);
         let tasks = Arc::new(Tasks::new(crash));
         let pipeline = Pipeline::new(&options, store.clone(), node);
         let subscribers = Subscribers::new(&workers);
@@ -140,6 +153,7 @@ impl Node {
             // Where others publish too, this node cannot know that nothing is kept.
             keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
             metrics: Metrics::default(),
+            spans,
             heavy: Heavy::new(),
             renewed_at: AtomicU64::new(joined_at),
             store,

@@ -8,7 +8,7 @@ use crate::{
     events,
     metrics::Metrics,
     patience::Patience,
-    refusal,
+    refusal, spans,
     starts::to_the_end,
 };
 use machine::{Data, TenantId};
@@ -130,6 +130,11 @@ async fn together(
     engine.metrics.cost(&commit);
     if !land(&engine, &first, &commit).await? {
         return Ok(false);
+    }
+    for write in &commit.writes {
+        if let Write::Publish(row) = write {
+            spans::of_event(&engine, &commit.tenant, row);
+        }
     }
     landed(&engine, &commit.tenant, addressed, keeps);
     Ok(true)

@@ -13,7 +13,7 @@ use crate::{
     refusal, rows,
     sandbox::NotRun,
     slots::{self, Cached},
-    versions,
+    spans, versions,
 };
 use futures_util::FutureExt;
 use machine::{
@@ -352,6 +352,7 @@ pub(crate) fn after(
     engine.hub.changed(tenant, "instance", *instance, state.status_word(), version, now);
     if ends(before, state) {
         Metrics::add(&engine.metrics.instances_ended);
+        spans::of_instance(engine, subject, state, now);
         engine.hub.ended(tenant, *instance, || result_of(state));
         engine.hints.tell(store::Hint::ended(*instance));
     }

@@ -9,7 +9,7 @@ mod retention;
 
 pub(crate) use self::hints::Way;
 use self::{environment::Environment, hints::Hints, retention::Retention};
-use crate::{failure::Failure, logs, outward};
+use crate::{failure::Failure, logs, otlp, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -33,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) scripts: Scripts,
     pub(crate) retention: Retention,
     pub(crate) log: Log,
+    pub(crate) telemetry: Telemetry,
     pub(crate) dev: Dev,
 }
 
@@ -142,6 +143,26 @@ pub(crate) enum DeadLetterPolicy {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
     pub(crate) format: logs::Format,
+}
+
+impl Telemetry {
+    fn flaw(&self) -> Option<String> {
+        let address = (!self.otlp_url.is_empty()).then(|| otlp::address(&self.otlp_url).err()).flatten();
+        let headers = otlp::headers(&self.otlp_headers).err();
+        let named = |key: &'static str| move |why: String| format!("telemetry.{key}: {why}");
+        address.map(named("otlp_url")).or(headers.map(named("otlp_headers")))
+    }
+}
+
+/// Traces, for a collector of OpenTelemetry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Telemetry {
+    /// Where spans are sent as OTLP over HTTP, such as `http://collector:4318`; nowhere if empty, unless
+    /// OTEL_EXPORTER_OTLP_ENDPOINT names one.
+    pub(crate) otlp_url: String,
+    /// `name=value` each. May hold a key: prefer the environment, WINDLASS_TELEMETRY_OTLP_HEADERS.
+    pub(crate) otlp_headers: Vec<String>,
 }
 
 impl Default for Server {
@@ -275,6 +296,7 @@ impl Config {
             secrets: _,
             scripts: _,
             log: _,
+            telemetry,
             dev: _,
         } = self;
         let mut flaws = Vec::new();
@@ -302,6 +324,7 @@ impl Config {
         flaws.extend(retention.settings().err().unwrap_or_default());
         flaws.extend(egress.settings().err());
         flaws.extend(hints.flaw());
+        flaws.extend(telemetry.flaw());
         if self.listen().is_none() {
             flaws.push(format!(
                 "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",

@@ -11,6 +11,7 @@ use runtime::{
     clock::{Clock, SharedClock, SystemClock},
     sandbox::{self, Sandbox},
     secrets::Keyring,
+    spans::{NoSpans, Spans},
 };
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -173,6 +174,7 @@ pub(crate) struct Recipe {
     options: runtime::Options,
     secrets: Keyring,
     evaluator: Arc<Sandbox>,
+    spans: Arc<dyn Spans>,
 }
 
 impl Recipe {
@@ -187,7 +189,14 @@ impl Recipe {
             // A server makes several batches durable at once; a file does not.
             options.batches_in_flight_max = postgres::BATCHES_MAX;
         }
-        Ok(Recipe { shared, sole, workers, options, secrets, evaluator: Arc::new(sandbox()?) })
+        let (evaluator, spans) = (Arc::new(sandbox()?), Arc::new(NoSpans));
+        Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans })
+    }
+
+    /// Who collects spans of these nodes.
+    pub(crate) fn spans(mut self, spans: Arc<dyn Spans>) -> Recipe {
+        self.spans = spans;
+        self
     }
 
     /// Starts a node.
@@ -218,6 +227,7 @@ impl Recipe {
             options: self.options.clone(),
             evaluator: self.evaluator.clone(),
             secrets: self.secrets.clone(),
+            spans: self.spans.clone(),
             sole: self.sole,
             hints,
             clock,

@@ -13,6 +13,7 @@ mod failure;
 mod host;
 mod logs;
 mod migrate;
+mod otlp;
 mod out;
 mod outward;
 mod profile;

@@ -4,7 +4,7 @@
 use crate::{
     config::Config,
     failure::Failure,
-    host, logs,
+    host, logs, otlp,
     out::{Format, Out},
     outward,
 };
@@ -78,7 +78,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     args.egress.apply(&mut options.egress)?;
     let key_file = Some(config.secrets.key_file.as_str()).filter(|file| !file.is_empty());
     let secrets = outward::keyring(key_file.map(Path::new))?;
-    let recipe = host::Recipe::new(store, place.is_sole(), vec![], options, secrets)?;
+    let recipe = host::Recipe::new(store, place.is_sole(), vec![], options, secrets)?
+        .spans(otlp::spans(&config.telemetry)?);
     let node = recipe.start().await?;
     let key = platform_key(&node.handle(), args.new_platform_key).await?;
     match out.format {
@@ -95,6 +96,9 @@ fn print(config: &Config, out: &Out) -> Result<(), Failure> {
     let mut config = config.clone();
     for url in [&mut config.store.url, &mut config.store.listen_url, &mut config.hints.url] {
         *url = host::masked(url);
+    }
+    for line in &mut config.telemetry.otlp_headers {
+        *line = format!("{}=***", line.split('=').next().unwrap_or_default());
     }
     let text = match out.format {
         Format::Table | Format::Id => {

@@ -4,10 +4,10 @@
 //! that a restart prints the same one and the client verbs find it.
 
 use crate::{
-    config::Way,
+    config::{Telemetry, Way},
     demo,
     failure::Failure,
-    host, logs,
+    host, logs, otlp,
     out::{Format, Out},
     outward,
     profile::{DEFAULT_DATA, KEY_FILE, SECRETS_KEY_FILE, URL_FILE},
@@ -82,7 +82,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     // A developer's own services run on this machine; every other range that is not public stays closed.
     options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
     args.egress.apply(&mut options.egress)?;
-    let recipe = host::Recipe::new(store, sole, workers, options, keyring(folder)?)?;
+    let recipe = host::Recipe::new(store, sole, workers, options, keyring(folder)?)?
+        .spans(otlp::spans(&Telemetry::default())?);
     let node = recipe.start().await?;
     let handle = node.handle();
     let tenant = demo::set_up(&handle).await?;

@@ -45,6 +45,7 @@ mod secrets;
 mod signals;
 mod silence;
 mod snapshot;
+mod spans;
 mod starts;
 mod stop;
 mod timers;

@@ -173,6 +173,11 @@ impl Build {
         self
     }
 
+    pub(crate) fn spans(mut self, spans: Arc<dyn runtime::spans::Spans>) -> Build {
+        self.parts.spans = spans;
+        self
+    }
+
     pub(crate) fn hints(mut self, hints: Arc<dyn store::Hints>) -> Build {
         self.parts.hints = hints;
         self

@@ -24,6 +24,7 @@ mod scripts;
 mod serve;
 mod signals;
 mod standby;
+mod telemetry;
 mod tutorial;
 mod up;
 mod verbs;
