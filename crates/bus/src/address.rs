@@ -1,9 +1,8 @@
 //! Where hints go: a URL and the name of the deployment, checked before anything is connected to.
 
-use crate::{nats::Nats, redis::Redis};
+use crate::{Kind, Server, nats::Nats, redis::Redis};
 use std::fmt;
 use store::hint::Relay;
-use url::Url;
 
 /// The longest name of a deployment.
 const DEPLOYMENT_MAX: usize = 64;
@@ -11,50 +10,30 @@ const DEPLOYMENT_MAX: usize = 64;
 /// A server that carries hints, and the words of one deployment on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    kind: Kind,
-    url: Url,
+    server: Server,
     /// Deployments that share a server do not hear each other.
     channel: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Redis,
-    Nats,
-}
-
 impl Address {
-    /// `redis://`, `rediss://` (with TLS), `nats://` or `tls://` (NATS with TLS). The error says what to write.
+    /// A URL as [`Server::parse`] wants it. The error says what to write.
     pub fn parse(url: &str, deployment: &str) -> Result<Address, String> {
-        // What is wrong is never shown: it may hold a password.
-        let url = Url::parse(url).map_err(|error| format!("it is no URL: {error}"))?;
-        let kind = match url.scheme() {
-            "redis" | "rediss" => Kind::Redis,
-            "nats" | "tls" => Kind::Nats,
-            other => return Err(format!("{other:?} is none of redis, rediss, nats and tls")),
-        };
-        if url.host_str().is_none_or(str::is_empty) {
-            return Err(format!("it names no host; write {}://host:port", url.scheme()));
-        }
+        let server = Server::parse(url)?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if deployment.is_empty() || deployment.len() > DEPLOYMENT_MAX || !deployment.chars().all(is_plain) {
             return Err(format!(
                 "the deployment {deployment:?} must be 1 to {DEPLOYMENT_MAX} letters, digits, - or _"
             ));
         }
-        let address = Address { kind, url, channel: format!("windlass.hints.{deployment}") };
-        if kind == Kind::Redis {
-            Redis::new(&address.url, &address.channel, address.to_string())?;
-        }
-        Ok(address)
+        Ok(Address { server, channel: format!("windlass.hints.{deployment}") })
     }
 
     /// Tells and hears there from now on, connecting in the background as often as it takes.
     pub fn open(&self) -> Result<Relay, String> {
-        let name = self.to_string();
-        match self.kind {
-            Kind::Redis => Ok(Relay::open(Redis::new(&self.url, &self.channel, name)?)),
-            Kind::Nats => Ok(Relay::open(Nats::new(&self.url, &self.channel, name))),
+        let (url, name) = (&self.server.url, self.to_string());
+        match self.server.kind() {
+            Kind::Redis => Ok(Relay::open(Redis::new(url, &self.channel, name)?)),
+            Kind::Nats => Ok(Relay::open(Nats::new(url, &self.channel, name))),
         }
     }
 }
@@ -62,11 +41,7 @@ impl Address {
 impl fmt::Display for Address {
     /// Without user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, host) = (self.url.scheme(), self.url.host_str().unwrap_or_default());
-        match self.url.port() {
-            Some(port) => write!(f, "{scheme}://{host}:{port}"),
-            None => write!(f, "{scheme}://{host}"),
-        }
+        self.server.fmt(f)
     }
 }
 

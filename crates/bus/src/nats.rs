@@ -37,26 +37,30 @@ impl Nats {
     pub(crate) fn new(url: &Url, subject: &str, name: String) -> Nats {
         Nats { url: url.clone(), subject: subject.to_owned(), name }
     }
+}
 
-    fn options(&self, lost: Arc<Notify>) -> ConnectOptions {
-        let options = ConnectOptions::new()
-            .name("windlass")
-            .connection_timeout(CONNECT_MAX)
-            .max_reconnects(RECONNECTS_MAX)
-            .subscription_capacity(UNHEARD_MAX)
-            .event_callback(move |event| {
-                if matches!(event, Event::Disconnected | Event::Closed) {
-                    lost.notify_one();
-                }
-                async {}
-            });
-        let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        match (self.url.username(), self.url.password()) {
-            ("", None) => options,
-            (token, None) => options.token(plain(token)),
-            (user, Some(password)) => options.user_and_password(plain(user), plain(password)),
-        }
-    }
+/// A connection that is not made again by itself; what happens to it is told.
+pub(crate) async fn connect(
+    url: &Url,
+    told: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<Client, String> {
+    let options = ConnectOptions::new()
+        .name("windlass")
+        .connection_timeout(CONNECT_MAX)
+        .max_reconnects(RECONNECTS_MAX)
+        .subscription_capacity(UNHEARD_MAX)
+        .event_callback(move |event| {
+            told(event);
+            async {}
+        });
+    let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let options = match (url.username(), url.password()) {
+        ("", None) => options,
+        (token, None) => options.token(plain(token)),
+        (user, Some(password)) => options.user_and_password(plain(user), plain(password)),
+    };
+    let address = ServerAddr::from_url(url.clone()).map_err(|error| error.to_string())?;
+    options.connect(address).await.map_err(|error| error.to_string())
 }
 
 #[async_trait]
@@ -67,8 +71,13 @@ impl Line for Nats {
 
     async fn connect(&self) -> Result<(Box<dyn Speaker>, Box<dyn Listener>), String> {
         let lost = Arc::new(Notify::new());
-        let address = ServerAddr::from_url(self.url.clone()).map_err(|error| error.to_string())?;
-        let client = self.options(lost.clone()).connect(address).await.map_err(|error| error.to_string())?;
+        let told = lost.clone();
+        let client = connect(&self.url, move |event| {
+            if matches!(event, Event::Disconnected | Event::Closed) {
+                told.notify_one();
+            }
+        })
+        .await?;
         let subscriber = client.subscribe(self.subject.clone()).await.map_err(|error| error.to_string())?;
         let publisher = Publisher { client, subject: self.subject.clone() };
         Ok((Box::new(publisher), Box::new(Subscription { subscriber, lost })))

@@ -11,7 +11,7 @@ use store::hint::{Line, Listener, Speaker};
 use url::Url;
 
 /// How long Redis may take to be connected to, and to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Redis {
     client: Client,
@@ -30,21 +30,30 @@ struct Subscription {
     _sink: PubSubSink,
 }
 
+/// The error says why the URL is none of Redis.
+pub(crate) fn client(url: &Url) -> Result<Client, String> {
+    Client::open(url.clone())
+        .map_err(|_| "Redis cannot be reached by it; write redis://user:password@host:port".to_owned())
+}
+
+/// A connection on which many may ask at once.
+pub(crate) async fn connect(client: &Client) -> redis::RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(ANSWER_MAX))
+        .set_response_timeout(Some(ANSWER_MAX));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
 impl Redis {
     /// The error says why the URL is none of Redis.
     pub(crate) fn new(url: &Url, channel: &str, name: String) -> Result<Redis, String> {
-        let client = Client::open(url.clone())
-            .map_err(|_| "Redis cannot be reached by it; write redis://user:password@host:port".to_owned())?;
-        Ok(Redis { client, channel: channel.to_owned(), name })
+        Ok(Redis { client: client(url)?, channel: channel.to_owned(), name })
     }
 
     async fn connected(&self) -> redis::RedisResult<(Publisher, Subscription)> {
         let (mut sink, stream) = self.client.get_async_pubsub().await?.split();
         sink.subscribe(&self.channel).await?;
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER_MAX))
-            .set_response_timeout(Some(ANSWER_MAX));
-        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let connection = connect(&self.client).await?;
         let publisher = Publisher { connection, channel: self.channel.clone() };
         Ok((publisher, Subscription { stream, _sink: sink }))
     }

@@ -1,10 +1,12 @@
 //! From events to deliveries: who wants them, what is handed over together, and what this node does itself.
 
 use crate::{
+    buses,
     deliveries::{self, Handed},
     engine::Engine,
     lanes::Reservation,
     subscribers::Subscriber,
+    webhooks,
 };
 use machine::{Data, TenantId};
 use std::{
@@ -33,8 +35,12 @@ pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRo
         let subscribers = wanting
             .entry(row.event_type.clone())
             .or_insert_with(|| engine.subscribers.wanting(tenant, &row.event_type));
+        // What others publish is not carried out: it came from there, or whoever published it knows where it goes.
+        let is_for = |one: &&Arc<Subscriber>| !one.is_bus || row.emitted_by.is_some();
+        let subscribers: Vec<_> = subscribers.iter().filter(is_for).collect();
         row.delivered = subscribers.len() as u64;
-        if row.delivered > 0 {
+        // Whoever begins to listen may still want what is only carried out.
+        if subscribers.iter().any(|one| !one.is_bus) {
             row.kept_until = None;
         }
         for one in subscribers {
@@ -46,7 +52,7 @@ pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRo
         // Those with a key come one by one: each has to wait for the one before it.
         let (ordered, rest): (Vec<_>, Vec<_>) = wanted
             .into_iter()
-            .map(|at| (at, subscriber.order_key(&events[at].1)))
+            .map(|at| (at, subscriber.order_key(&events[at].1, events[at].0.emitted_by.as_deref())))
             .partition(|(_, key)| key.is_some());
         for (at, key) in ordered {
             let row = row(engine, &subscriber, &[at], key, events);
@@ -109,10 +115,21 @@ impl Addressed {
         writes.extend(own.chain(&self.backlog).map(|row| Write::Delivery(Box::new(row.clone()))));
     }
 
+    /// What is carried out has pumps of its own.
+    fn wake_carriers(&self, engine: &Engine) {
+        if self.backlog.iter().any(|row| buses::is_bus(&row.worker)) {
+            engine.buses.wake(engine.now());
+        }
+        if self.backlog.iter().any(|row| webhooks::name_of(&row.worker).is_some()) {
+            engine.webhooks.alarm.at(engine.now());
+        }
+    }
+
     /// The commit is durable: this node's own go to its lanes, the others are for whoever finds them.
     pub(crate) fn dispatch(self, engine: &Arc<Engine>, tenant: &TenantId) {
         if !self.backlog.is_empty() {
             engine.wake.deliveries.at(engine.now());
+            self.wake_carriers(engine);
             engine.backlog();
         }
         if self.own.is_empty() {

@@ -253,6 +253,27 @@ impl Default for Declared {
     }
 }
 
+/// What a tenant says of an address that events are sent to.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Webhook {
+    pub url: String,
+    /// Types of events; one that ends with `*` is the beginning of a type.
+    pub types: Vec<String>,
+    /// Names of the secrets that sign.
+    pub secrets: Vec<String>,
+    /// Attempts in all, the first included.
+    pub attempts_max: u32,
+    /// Why nothing is sent to it, if so.
+    pub disabled: Option<String>,
+}
+
+impl Default for Webhook {
+    fn default() -> Webhook {
+        Webhook { url: String::new(), types: vec![], secrets: vec![], attempts_max: 12, disabled: None }
+    }
+}
+
 /// The key of an event for a worker, the same on every attempt.
 pub fn delivery_key(event: Uuid, worker: &str) -> String {
     crate::deliveries::key_of(event, worker)

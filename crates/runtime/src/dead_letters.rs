@@ -3,11 +3,12 @@
 use crate::{
     api::Refusal,
     engine::Engine,
-    events,
+    events, intake,
     patience::Patience,
     refusal, rows,
     turn::{self, Source, Work},
 };
+use bus::{Channel, Incoming};
 use machine::{
     Command, Data, State, TenantId, Time,
     command::{GivenUp, Incident},
@@ -19,6 +20,12 @@ use uuid::Uuid;
 
 /// What dead letters of deliveries say they come from.
 const DELIVERY: &str = "delivery";
+
+/// What dead letters of emitted events say they come from.
+const EMITTED: &str = "event";
+
+/// What dead letters of messages that came in over a bus say they come from.
+const INCOMING: &str = "bus";
 
 /// Why something was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +145,67 @@ pub(crate) fn of_delivery(
     }))
 }
 
+/// The dead letter of an event that was emitted and can be published to nobody. Putting it back tries again.
+pub(crate) fn of_emitted(engine: &Engine, row: &OutboxRow, reason: Reason, detail: String) -> Write {
+    let origin = Origin { name: row.key.clone(), id: row.id, ..Origin::default() };
+    Write::DeadLetter(Box::new(DeadLetterRow {
+        // The same on every node that finds the row: the second is refused, and with it what it would do again.
+        id: row.id,
+        source: EMITTED.to_owned(),
+        reason: reason.word().to_owned(),
+        detail,
+        instance: None,
+        envelope: row.event.clone(),
+        origin: rows::to_json(&origin),
+        attempts: 1,
+        last_node: engine.node,
+        failed_at: engine.now(),
+    }))
+}
+
+/// The dead letter of a message that came in over a bus. Putting it back does what it asks for.
+pub(crate) fn of_incoming(
+    engine: &Engine,
+    letter: Uuid,
+    incoming: &Incoming,
+    reason: Reason,
+    detail: String,
+) -> Write {
+    let events = incoming.channel == Channel::Events;
+    let origin = Origin { token: u64::from(events), name: incoming.id.clone(), ..Origin::default() };
+    Write::DeadLetter(Box::new(DeadLetterRow {
+        id: letter,
+        source: INCOMING.to_owned(),
+        reason: reason.word().to_owned(),
+        detail,
+        instance: None,
+        envelope: incoming.body.clone(),
+        origin: rows::to_json(&origin),
+        attempts: 1,
+        last_node: engine.node,
+        failed_at: engine.now(),
+    }))
+}
+
+/// Does what a message that came in over a bus asks for, and consumes its letter.
+async fn take_again(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    row: DeadLetterRow,
+    origin: Origin,
+) -> Result<(), Refusal> {
+    let channel = if origin.token == 1 { Channel::Events } else { Channel::Commands };
+    let incoming =
+        Incoming { tenant: tenant.clone(), channel, id: origin.name, again: true, body: row.envelope };
+    match intake::route(engine, &incoming).await {
+        Ok(()) => consume(engine, tenant, vec![Write::ConsumeDeadLetter { id: row.id }]).await,
+        Err(intake::Not::Now(detail)) => Err(Refusal::Unavailable(detail)),
+        Err(intake::Not::Ever(_, detail)) => {
+            Err(Refusal::Conflict { code: "not-allowed-now", detail, existing: None })
+        }
+    }
+}
+
 /// Delivers the event of a dead letter again. An event that is gone by now comes back with it.
 async fn redeliver(
     engine: &Arc<Engine>,
@@ -148,8 +216,9 @@ async fn redeliver(
     let now = engine.now();
     let mut writes = vec![Write::ConsumeDeadLetter { id: letter.id }];
     let event = Data::parse(&letter.envelope).unwrap_or_default();
-    let order_key = engine.subscribers.order_key(tenant, &origin.name, &event);
     let there = engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?;
+    let emitted_by = there.as_ref().and_then(|there| there.emitted_by.as_deref());
+    let order_key = engine.subscribers.order_key(tenant, &origin.name, &event, emitted_by);
     // As old as its event, which stays as long as something of its age is waited for.
     let created_at = there.as_ref().map_or(now, |there| there.received_at.min(now));
     if there.is_none() {
@@ -170,6 +239,8 @@ async fn redeliver(
     })));
     consume(engine, tenant, writes).await?;
     engine.wake.deliveries.at(engine.now());
+    engine.buses.wake(engine.now());
+    engine.webhooks.alarm.at(engine.now());
     engine.backlog();
     Ok(())
 }
@@ -291,6 +362,14 @@ pub(crate) async fn replay(
     let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
     if row.source == DELIVERY {
         return redeliver(engine, tenant, row, origin).await;
+    }
+    if row.source == INCOMING {
+        return take_again(engine, tenant, row, origin).await;
+    }
+    if row.source == EMITTED {
+        let event = Data::parse(&row.envelope).unwrap_or_default();
+        events::publish_of(engine, tenant, event, Some(&origin.name)).await?;
+        return consume(engine, tenant, vec![Write::ConsumeDeadLetter { id }]).await;
     }
     let guard = Write::ConsumeDeadLetter { id };
     let instance = row.instance.unwrap_or_default();

@@ -12,6 +12,7 @@ mod openapi;
 mod reveal;
 mod rules;
 mod settings;
+mod webhook;
 
 use crate::{clock::Clock, options::Options, secrets::Keyring};
 use bytes::Bytes;
@@ -31,6 +32,7 @@ use store::Store;
 pub(crate) use reveal::Revealed;
 pub use rules::Range;
 pub use settings::{Proxy, Resolve, Settings, private_ranges, roots};
+pub(crate) use webhook::Message;
 
 /// Idle connections kept per host, and for how long.
 const IDLE_PER_HOST_MAX: usize = 32;

@@ -2,6 +2,7 @@
 
 use crate::{
     asked::Asked,
+    buses::Buses,
     callees::Callees,
     clock::{Clock, Entropy},
     clocks::Clocks,
@@ -23,6 +24,7 @@ use crate::{
     spans::Spans,
     subscribers::Subscribers,
     tasks::Tasks,
+    webhooks::Webhooks,
 };
 use async_trait::async_trait;
 use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
@@ -86,6 +88,8 @@ pub(crate) struct Engine {
     pub(crate) subscribers: Subscribers,
     /// Wakes those who ask for deliveries of workers that are somewhere else.
     pub(crate) polled: Notify,
+    pub(crate) buses: Buses,
+    pub(crate) webhooks: Webhooks,
     pub(crate) egress: Egress,
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,

@@ -44,9 +44,20 @@ pub(crate) async fn publish(
     tenant: &TenantId,
     event: Data,
 ) -> Result<Published, Refusal> {
+    publish_of(engine, tenant, event, None).await
+}
+
+/// The same for an event that an instance or a worker emitted: it is carried out as well.
+pub(crate) async fn publish_of(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    event: Data,
+    emitted_by: Option<&str>,
+) -> Result<Published, Refusal> {
     is_open(engine, tenant)?;
     let now = engine.now_of(tenant);
-    let (row, event) = read(engine, tenant, event, now)?;
+    let (mut row, event) = read(engine, tenant, event, now)?;
+    row.emitted_by = emitted_by.map(str::to_owned);
     let wanting = collections::wanting(engine, tenant, &row).await?;
     let _turn = engine.collecting.turn(&wanting).await;
     for attempt in 0..TRIES_MAX {
@@ -129,6 +140,7 @@ pub(crate) fn read(
         started: 0,
         collected: 0,
         delivered: 0,
+        emitted_by: None,
         event: bytes,
     };
     Ok((row, event))

@@ -54,7 +54,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    fn new() -> Alarm {
+    pub(crate) fn new() -> Alarm {
         Alarm { next: AtomicI64::new(i64::MAX), sooner: Notify::new() }
     }
 
@@ -120,6 +120,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 None => Time(i64::MAX),
             };
             engine.wake.outbox();
+            engine.buses.wake(engine.now());
+            engine.webhooks.alarm.at(engine.now());
             engine.wake.slots.at(engine.now());
             // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
             rescans = (rescans + 1) % RESCANS_PER_WEIGHTS;
@@ -146,6 +148,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 
 /// Reads again what the node keeps in mind of tenants.
 pub(crate) async fn remind(engine: &Engine) {
+    engine.buses.tenants.notify_waiters();
     if let Err(error) = weights::reload(engine).await {
         engine.tasks.heed(&error);
         tracing::warn!(%error, "reading the weights of tenants failed");

@@ -1,5 +1,7 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
+mod buses;
+mod webhooks;
 mod workers;
 
 use crate::{
@@ -439,7 +441,11 @@ impl Handle {
             created_at: self.engine.now(),
         };
         match self.commit(tenant, vec![Write::CreateTenant(row)]).await? {
-            Outcome::Committed => Ok(()),
+            Outcome::Committed => {
+                self.engine.buses.tenants.notify_waiters();
+                self.engine.hints.tell(store::Hint { clocks: true, ..store::Hint::default() });
+                Ok(())
+            }
             Outcome::Conflict(Conflict::Exists) => Err(Refusal::Conflict {
                 code: "tenant-exists",
                 detail: format!("tenant {tenant} exists"),
@@ -550,6 +556,7 @@ impl Handle {
             labels: vec![],
             value: value as f64,
         }));
+        all.extend(self.bus_metrics());
         all
     }
 }

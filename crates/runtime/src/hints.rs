@@ -51,6 +51,8 @@ async fn heed(engine: &Engine, hint: Hint) {
     if hint.queues {
         engine.wake.at(engine.now());
         engine.wake.deliveries.at(engine.now());
+        engine.buses.wake(engine.now());
+        engine.webhooks.alarm.at(engine.now());
         engine.polled.notify_waiters();
     }
     if hint.ended != Ended::Many {

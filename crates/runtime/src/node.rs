@@ -3,6 +3,7 @@
 use crate::{
     Handle,
     asked::Asked,
+    buses::{self, Bus, Buses},
     callees::Callees,
     clock::{Clock, Dice, Entropy, SystemClock},
     clocks::Clocks,
@@ -20,13 +21,13 @@ use crate::{
     lanes::Queue,
     metrics::Metrics,
     options::Options,
-    outbox::{self, NoBus, Publish},
-    retention, schedules,
+    outbox, retention, schedules,
     secrets::{self, Keyring},
     slots::Slots,
     spans::{NoSpans, Spans},
     subscribers::{self, Subscribers},
     tasks::{Halt, Tasks},
+    webhooks::{self, Webhooks},
 };
 use futures_util::future::BoxFuture;
 use machine::{Time, token::Origin};
@@ -49,7 +50,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub evaluator: Arc<dyn Evaluate>,
-    pub bus: Arc<dyn Publish>,
+    pub buses: Vec<Bus>,
     pub workers: Vec<Declaration>,
     pub options: Options,
     /// Compiled definitions; nodes of one process may share them.
@@ -73,7 +74,7 @@ impl Parts {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(Dice::from_os()),
             evaluator: Arc::new(NoSandbox),
-            bus: Arc::new(NoBus),
+            buses: Vec::new(),
             workers: Vec::new(),
             options: Options::default(),
             programs: Programs::default(),
@@ -110,7 +111,7 @@ impl Node {
     }
 
     async fn join(parts: Parts) -> store::Result<Node> {
-        let Parts { store, clock, entropy, evaluator, bus, workers, options, programs, .. } = parts;
+        let Parts { store, clock, entropy, evaluator, buses, workers, options, programs, .. } = parts;
         let Parts { secrets, sole, hints, spans, crash, .. } = parts;
         if let Some(problem) = options.problem() {
             return Err(store::Error::Unavailable(format!("options: {problem}")));
@@ -127,7 +128,7 @@ impl Node {
         let origin = Arc::new(origin(&store, &entropy, &options).await?);
         let tasks = Arc::new(Tasks::new(crash));
         let pipeline = Pipeline::new(&options, store.clone(), node);
-        let subscribers = Subscribers::new(&workers);
+        let subscribers = Subscribers::new(&workers, &buses);
         let callees = Callees::new(workers);
         let engine = Arc::new(Engine {
             node,
@@ -143,6 +144,8 @@ impl Node {
             deliveries_left: AtomicBool::new(false),
             subscribers,
             polled: Notify::new(),
+            buses: Buses::new(buses, now),
+            webhooks: Webhooks::new(now),
             egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
             secrets,
             wake: Wake::new(),
@@ -166,15 +169,7 @@ impl Node {
         });
         engine.clocks.set(engine.store.clocks().await?);
         subscribers::reload(&engine).await?;
-        let tasks = &engine.tasks;
-        // A stop waits for the finder, so that it claims nothing after the node has left.
-        tasks.spawn(finder::run(engine.clone()));
-        tasks.spawn(deliveries::run(engine.clone()));
-        tasks.spawn(schedules::run(engine.clone()));
-        tasks.spawn_pump(outbox::run(engine.clone(), bus));
-        tasks.spawn_pump(keep_lease(engine.clone(), sole));
-        tasks.spawn_pump(retention::run(engine.clone()));
-        tasks.spawn_pump(hints::run(engine.clone()));
+        pump(&engine, sole);
         secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }
@@ -216,6 +211,24 @@ impl Node {
     pub fn halted(&self) -> Option<Halt> {
         self.engine.tasks.halted()
     }
+}
+
+/// Starts the pumps.
+fn pump(engine: &Arc<Engine>, sole: bool) {
+    let tasks = &engine.tasks;
+    // A stop waits for the finder, so that it claims nothing after the node has left.
+    tasks.spawn(finder::run(engine.clone()));
+    tasks.spawn(deliveries::run(engine.clone()));
+    tasks.spawn(schedules::run(engine.clone()));
+    tasks.spawn_pump(outbox::run(engine.clone()));
+    tasks.spawn_pump(webhooks::run(engine.clone()));
+    for line in engine.buses.lines() {
+        tasks.spawn_pump(buses::run(engine.clone(), line.clone()));
+        tasks.spawn_pump(buses::inlets::run(engine.clone(), line.clone()));
+    }
+    tasks.spawn_pump(keep_lease(engine.clone(), sole));
+    tasks.spawn_pump(retention::run(engine.clone()));
+    tasks.spawn_pump(hints::run(engine.clone()));
 }
 
 /// Renews the lease every third of it and takes over nodes whose lease ended.

@@ -1,7 +1,14 @@
-//! The outbox pump: hands committed events on, in order, and forgets them once they are taken.
+//! The outbox pump: publishes what instances and workers have emitted, in order, and forgets it once that is durable.
+//!
+//! Publishing tells everybody inside and, in the same commit, addresses the event to the buses that carry it out. So
+//! nobody inside ever waits for a bus.
 
-use crate::{api::Refusal, engine::Engine, events};
-use async_trait::async_trait;
+use crate::{
+    api::Refusal,
+    dead_letters::{self, Reason},
+    engine::Engine,
+    events,
+};
 use machine::{Data, TenantId, time::Span};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{
@@ -9,32 +16,19 @@ use store::{
     rows::{Claimed, OutboxRow},
 };
 
-/// Where events go. At least once: an event may come again after a crash, with the same id.
-#[async_trait]
-pub trait Publish: Send + Sync + 'static {
-    async fn publish(&self, tenant: &TenantId, event: &OutboxRow) -> Result<(), String>;
-}
-
-/// Takes everything and does nothing: there is no bus.
-pub struct NoBus;
-
-#[async_trait]
-impl Publish for NoBus {
-    async fn publish(&self, _: &TenantId, _: &OutboxRow) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 /// Rows handed on at a time.
 const OUTBOX_MAX: usize = 256;
+/// The wait after something could not be published; it doubles up to the last.
+const WAIT: Span = Span::from_millis(50);
+const WAIT_MAX: Span = Span::from_secs(30);
 
-pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
+pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
-    let mut patience = Span::from_millis(50);
+    let mut wait = WAIT;
     loop {
-        match hand_on(&engine, bus.as_ref()).await {
+        match hand_on(&engine).await {
             Ok(full) => {
-                patience = Span::from_millis(50);
+                wait = WAIT;
                 if full {
                     continue;
                 }
@@ -46,8 +40,8 @@ pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
             }
             Err(detail) => {
                 tracing::warn!(detail, "outbox waits");
-                let until = engine.now().after(patience);
-                patience = Span((patience.0 * 2).min(30_000_000));
+                let until = engine.now().after(wait);
+                wait = Span((wait.0 * 2).min(WAIT_MAX.0));
                 tokio::select! {
                     biased;
                     () = stopping.cancelled() => return,
@@ -58,62 +52,59 @@ pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
     }
 }
 
-/// Tells everybody inside: events of one key in order, keys side by side.
-async fn tell_all(engine: &Arc<Engine>, rows: &[Claimed<OutboxRow>]) -> Result<(), String> {
+/// Hands one page on: events of one key in order, keys side by side. `true` if there may be more.
+async fn hand_on(engine: &Arc<Engine>) -> Result<bool, String> {
+    let rows = engine.store.outbox(OUTBOX_MAX).await.map_err(|error| error.to_string())?;
+    let full = rows.len() == OUTBOX_MAX;
     let mut keys: BTreeMap<(&TenantId, &str), Vec<&OutboxRow>> = BTreeMap::new();
-    for Claimed { tenant, row } in rows {
+    for Claimed { tenant, row } in &rows {
         keys.entry((tenant, &row.key)).or_default().push(row);
     }
     let told = keys.into_iter().map(|((tenant, _), rows)| async move {
+        let mut done = Vec::new();
         for row in rows {
-            tell(engine, tenant, row).await?;
+            match tell(engine, tenant, row).await {
+                Ok(letter) => done.push((row.id, letter)),
+                // What follows of this key waits for it.
+                Err(detail) => return (tenant, done, Some(detail)),
+            }
         }
-        Ok(())
+        (tenant, done, None)
     });
-    futures_util::future::join_all(told).await.into_iter().collect()
-}
-
-/// What an instance emits reaches the listen steps and schedules of its own tenant, once, before it goes out.
-async fn tell(engine: &Arc<Engine>, tenant: &TenantId, row: &OutboxRow) -> Result<(), String> {
-    let event = Data::parse(&row.event).map_err(|error| error.to_string());
-    let published = match event {
-        Ok(event) => events::publish(engine, tenant, event).await,
-        Err(detail) => Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] }),
-    };
-    match published {
-        Ok(_) => Ok(()),
-        // It will never be one; whoever is outside may still make sense of it.
-        Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
-            tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event reaches nobody inside");
-            Ok(())
-        }
-        Err(refusal) => Err(refusal.to_string()),
-    }
-}
-
-/// Hands one page on. `true` if there may be more.
-async fn hand_on(engine: &Arc<Engine>, bus: &dyn Publish) -> Result<bool, String> {
-    let rows = engine.store.outbox(OUTBOX_MAX).await.map_err(|error| error.to_string())?;
-    let full = rows.len() == OUTBOX_MAX;
-    let mut sent: Vec<(TenantId, Vec<uuid::Uuid>)> = Vec::new();
     let mut failure = None;
-    tell_all(engine, &rows).await?;
-    for claimed in rows {
-        if let Err(detail) = bus.publish(&claimed.tenant, &claimed.row).await {
-            failure = Some(detail);
-            break;
+    let mut writes = BTreeMap::<&TenantId, (Vec<uuid::Uuid>, Vec<Write>)>::new();
+    for (tenant, done, failed) in futures_util::future::join_all(told).await {
+        let (ids, letters) = writes.entry(tenant).or_default();
+        for (id, letter) in done {
+            ids.push(id);
+            letters.extend(letter);
         }
-        match sent.iter_mut().find(|(tenant, _)| *tenant == claimed.tenant) {
-            Some((_, ids)) => ids.push(claimed.row.id),
-            None => sent.push((claimed.tenant, vec![claimed.row.id])),
-        }
+        failure = failure.or(failed);
     }
-    for (tenant, ids) in sent {
-        let commit = Commit { tenant, writes: vec![Write::OutboxSent { ids }] };
+    for (tenant, (ids, mut writes)) in writes.into_iter().filter(|(_, (ids, _))| !ids.is_empty()) {
+        writes.push(Write::OutboxSent { ids });
+        let commit = Commit { tenant: tenant.clone(), writes };
         engine.committer.commit(commit).await.map_err(|error| error.to_string())?;
     }
     match failure {
         Some(detail) => Err(detail),
         None => Ok(full),
+    }
+}
+
+/// Publishes one event to its own tenant. What can never be published is answered with its dead letter.
+async fn tell(engine: &Arc<Engine>, tenant: &TenantId, row: &OutboxRow) -> Result<Option<Write>, String> {
+    let event = Data::parse(&row.event).map_err(|error| error.to_string());
+    let published = match event {
+        Ok(event) => events::publish_of(engine, tenant, event, Some(&row.key)).await,
+        Err(detail) => Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] }),
+    };
+    match published {
+        Ok(_) => Ok(None),
+        Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
+            tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event cannot be published");
+            Ok(Some(dead_letters::of_emitted(engine, row, Reason::Refused, refusal.to_string())))
+        }
+        Err(refusal) => Err(refusal.to_string()),
     }
 }

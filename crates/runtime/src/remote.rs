@@ -62,38 +62,48 @@ pub(crate) async fn declare(
     Err(Refusal::Busy)
 }
 
-/// What is wrong with a declaration, if anything.
-fn problem(name: &str, declared: &Declared) -> Option<String> {
-    let is_name = |name: &str| {
-        (1..=100).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-    };
-    let Declared { types, attempts_max, batch_max, order_by, lease_seconds, .. } = declared;
+/// What is wrong with a name, if anything.
+pub(crate) fn name_problem(name: &str) -> Option<String> {
+    let is_name = (1..=100).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    (!is_name).then(|| "a name has 1 to 100 letters, digits, `-`, `_` or `.`".to_owned())
+}
+
+/// What is wrong with the types of events that are wanted, if anything.
+pub(crate) fn types_problem(types: &[String]) -> Option<String> {
     let is_type = |kind: &String| {
         (1..=1024).contains(&kind.len()) && !kind.trim_end_matches('*').contains('*') && !kind.ends_with("**")
     };
     match () {
-        () if !is_name(name) => {
-            Some("a worker's name has 1 to 100 letters, digits, `-`, `_` or `.`".to_owned())
-        }
         () if !(1..=100).contains(&types.len()) => Some("`types` names 1 to 100 types of events".to_owned()),
         () if !types.iter().all(is_type) => {
             Some("a type has 1 to 1024 bytes, and a `*` only at its end".to_owned())
-        }
-        () if !(1..=100).contains(attempts_max) => Some("`attempts_max` is 1 to 100".to_owned()),
-        () if !(1..=1000).contains(batch_max) => Some("`batch_max` is 1 to 1000".to_owned()),
-        () if !(1..=86_400).contains(lease_seconds) => Some("`lease_seconds` is 1 to 86400".to_owned()),
-        () if order_by.as_ref().is_some_and(|path| {
-            machine::correlation::path(&format!(".{}", path.trim_start_matches('.'))).is_none()
-        }) =>
-        {
-            Some("`order_by` is an attribute such as `subject` or a path such as `data.order.id`".to_owned())
         }
         () => None,
     }
 }
 
-async fn find(engine: &Engine, tenant: &TenantId, name: &str) -> Result<Option<WorkerRow>, Refusal> {
+/// What is wrong with a declaration, if anything.
+fn problem(name: &str, declared: &Declared) -> Option<String> {
+    let Declared { types, attempts_max, batch_max, order_by, lease_seconds, .. } = declared;
+    let is_path =
+        |path: &String| machine::correlation::path(&format!(".{}", path.trim_start_matches('.'))).is_some();
+    match () {
+        () if !(1..=100).contains(attempts_max) => Some("`attempts_max` is 1 to 100".to_owned()),
+        () if !(1..=1000).contains(batch_max) => Some("`batch_max` is 1 to 1000".to_owned()),
+        () if !(1..=86_400).contains(lease_seconds) => Some("`lease_seconds` is 1 to 86400".to_owned()),
+        () if order_by.as_ref().is_some_and(|path| !is_path(path)) => {
+            Some("`order_by` is an attribute such as `subject` or a path such as `data.order.id`".to_owned())
+        }
+        () => name_problem(name).or_else(|| types_problem(types)),
+    }
+}
+
+pub(crate) async fn find(
+    engine: &Engine,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Option<WorkerRow>, Refusal> {
     let all = engine.store.workers().await.map_err(refusal::of_store)?;
     Ok(all.into_iter().find(|one| one.tenant == *tenant && one.row.name == name).map(|one| one.row))
 }
@@ -105,6 +115,7 @@ pub(crate) async fn declared(
 ) -> Result<Vec<(WorkerRow, Declared)>, Refusal> {
     let all = engine.store.workers().await.map_err(refusal::of_store)?;
     let own = all.into_iter().filter(|one| one.tenant == *tenant).map(|one| one.row);
+    let own = own.filter(|row| crate::webhooks::name_of(&row.name).is_none());
     Ok(own.filter_map(|row| Some((row.clone(), serde_json::from_slice(&row.declaration).ok()?))).collect())
 }
 
@@ -117,13 +128,17 @@ pub(crate) async fn forget(engine: &Engine, tenant: &TenantId, name: &str) -> Re
     }
 }
 
-async fn changed(engine: &Engine) -> Result<(), Refusal> {
+pub(crate) async fn changed(engine: &Engine) -> Result<(), Refusal> {
     subscribers::reload(engine).await.map_err(refusal::of_store)?;
     engine.hints.tell(Hint { clocks: true, ..Hint::default() });
     Ok(())
 }
 
-async fn commit(engine: &Engine, tenant: &TenantId, writes: Vec<Write>) -> Result<Outcome, Refusal> {
+pub(crate) async fn commit(
+    engine: &Engine,
+    tenant: &TenantId,
+    writes: Vec<Write>,
+) -> Result<Outcome, Refusal> {
     let commit = Commit { tenant: tenant.clone(), writes };
     engine.committer.commit(commit).await.map_err(refusal::of_store)
 }

@@ -3,11 +3,16 @@
 //! The store knows the declared ones; a node keeps them in mind and reads them again when it is told that one changed,
 //! and now and then.
 
-use crate::{api::Declared, engine::Engine};
+use crate::{
+    api::{Declared, Webhook},
+    buses::{self, Bus},
+    engine::Engine,
+    webhooks,
+};
 use machine::{Data, TenantId, correlation};
 use parking_lot::RwLock;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 use worker::Declaration;
@@ -20,24 +25,36 @@ pub(crate) struct Subscriber {
     pub(crate) batch_max: usize,
     /// `.data.order.id`
     order_by: Option<String>,
+    /// It is a bus: it carries what is emitted inside, in the order of who emits.
+    pub(crate) is_bus: bool,
     /// This node has it.
     pub(crate) is_here: bool,
     /// What its tenant says of it, if it is somewhere else.
     declared: Option<Declared>,
+    /// What its tenant says of it, if it is an address.
+    webhook: Option<Webhook>,
 }
 
 impl Subscriber {
     fn wants(&self, event_type: &str) -> bool {
-        self.types.iter().any(|wanted| match wanted.strip_suffix('*') {
-            Some(beginning) => event_type.starts_with(beginning),
-            None => wanted == event_type,
-        })
+        is_wanted(&self.types, event_type)
     }
 
     /// The key that the event comes in order by, if it has one.
-    pub(crate) fn order_key(&self, event: &Data) -> Option<String> {
+    pub(crate) fn order_key(&self, event: &Data, emitted_by: Option<&str>) -> Option<String> {
+        if self.is_bus {
+            return emitted_by.map(str::to_owned);
+        }
         correlation::look_up(self.order_by.as_deref()?, event)
     }
+}
+
+/// Whether one of these types is meant; one that ends with `*` is the beginning of a type.
+pub(crate) fn is_wanted(types: &[String], event_type: &str) -> bool {
+    types.iter().any(|wanted| match wanted.strip_suffix('*') {
+        Some(beginning) => event_type.starts_with(beginning),
+        None => wanted == event_type,
+    })
 }
 
 /// Where the index of waits would look for it: a path begins with a dot.
@@ -53,7 +70,7 @@ pub(crate) struct Subscribers {
 }
 
 impl Subscribers {
-    pub(crate) fn new(workers: &[Declaration]) -> Subscribers {
+    pub(crate) fn new(workers: &[Declaration], buses: &[Bus]) -> Subscribers {
         let mut by_name = BTreeMap::new();
         for worker in workers.iter().filter(|worker| worker.on.is_some()) {
             by_name.insert(worker.name.clone(), worker.clone());
@@ -65,16 +82,31 @@ impl Subscribers {
                 types: on.types.clone(),
                 batch_max: on.batch_max,
                 order_by: on.order_by.as_deref().map(path),
+                is_bus: false,
                 is_here: true,
                 declared: None,
+                webhook: None,
             }))
         });
-        Subscribers { here: here.collect(), workers: by_name, declared: RwLock::default() }
+        let buses = buses.iter().map(|bus| {
+            Arc::new(Subscriber {
+                name: buses::worker_of(&bus.name),
+                types: bus.types.clone(),
+                batch_max: 1,
+                order_by: None,
+                is_bus: true,
+                is_here: false,
+                declared: None,
+                webhook: None,
+            })
+        });
+        Subscribers { here: here.chain(buses).collect(), workers: by_name, declared: RwLock::default() }
     }
 
     /// The workers of this node that handle events: those that are given few at once, and those that are given many.
     pub(crate) fn names(&self, many: usize) -> (Vec<String>, Vec<String>) {
-        let (few, many): (Vec<_>, Vec<_>) = self.here.iter().partition(|one| one.batch_max < many);
+        let handled = self.here.iter().filter(|one| one.is_here);
+        let (few, many): (Vec<_>, Vec<_>) = handled.partition(|one| one.batch_max < many);
         let names = |these: Vec<&Arc<Subscriber>>| these.into_iter().map(|one| one.name.clone()).collect();
         (names(few), names(many))
     }
@@ -99,11 +131,31 @@ impl Subscribers {
         declared.get(tenant)?.iter().find(|one| one.name == name)?.declared.clone()
     }
 
+    /// What deliveries for addresses of tenants say that they are for, each once.
+    pub(crate) fn webhooks(&self) -> Vec<String> {
+        let declared = self.declared.read();
+        let all = declared.values().flatten().filter(|one| one.webhook.is_some());
+        let names: BTreeSet<String> = all.map(|one| one.name.clone()).collect();
+        names.into_iter().collect()
+    }
+
+    /// What a tenant says of an address.
+    pub(crate) fn webhook(&self, tenant: &TenantId, worker: &str) -> Option<Webhook> {
+        let declared = self.declared.read();
+        declared.get(tenant)?.iter().find(|one| one.name == worker)?.webhook.clone()
+    }
+
     /// The key that the event comes in order by to a worker.
-    pub(crate) fn order_key(&self, tenant: &TenantId, worker: &str, event: &Data) -> Option<String> {
+    pub(crate) fn order_key(
+        &self,
+        tenant: &TenantId,
+        worker: &str,
+        event: &Data,
+        emitted_by: Option<&str>,
+    ) -> Option<String> {
         let declared = self.declared.read();
         let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
-        self.here.iter().chain(declared).find(|one| one.name == worker)?.order_key(event)
+        self.here.iter().chain(declared).find(|one| one.name == worker)?.order_key(event, emitted_by)
     }
 
     /// Everybody who wants events of the type.
@@ -115,10 +167,35 @@ impl Subscribers {
     }
 }
 
+/// An address that events are sent to, unless it is disabled.
+fn webhook_of(name: String, said: &[u8]) -> Option<Arc<Subscriber>> {
+    let Ok(said) = serde_json::from_slice::<Webhook>(said) else {
+        tracing::error!(webhook = name, "a webhook cannot be read");
+        return None;
+    };
+    if said.disabled.is_some() {
+        return None;
+    }
+    Some(Arc::new(Subscriber {
+        name,
+        types: said.types.clone(),
+        batch_max: 1,
+        order_by: None,
+        is_bus: false,
+        is_here: false,
+        declared: None,
+        webhook: Some(said),
+    }))
+}
+
 /// Reads the declared workers of all tenants.
 pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
     let mut declared = HashMap::<TenantId, Vec<Arc<Subscriber>>>::new();
     for one in engine.store.workers().await? {
+        if webhooks::name_of(&one.row.name).is_some() {
+            declared.entry(one.tenant).or_default().extend(webhook_of(one.row.name, &one.row.declaration));
+            continue;
+        }
         let Ok(said) = serde_json::from_slice::<Declared>(&one.row.declaration) else {
             tracing::error!(tenant = %one.tenant, worker = one.row.name, "a declared worker cannot be read");
             continue;
@@ -128,8 +205,10 @@ pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
             types: said.types.clone(),
             batch_max: said.batch_max as usize,
             order_by: said.order_by.as_deref().map(path),
+            is_bus: false,
             is_here: false,
             declared: Some(said),
+            webhook: None,
         }));
     }
     *engine.subscribers.declared.write() = declared;
@@ -147,8 +226,10 @@ mod tests {
             types: types.iter().map(|kind| (*kind).to_owned()).collect(),
             batch_max: 1,
             order_by: order_by.map(path),
+            is_bus: false,
             is_here: true,
             declared: None,
+            webhook: None,
         }
     }
 
@@ -167,11 +248,11 @@ mod tests {
     #[test]
     fn an_order_key_is_an_attribute_or_a_path() {
         let event = Data::from_json(json!({ "subject": "o-1", "data": { "order": { "id": 7 } } }));
-        let key = |order_by: &str| subscriber(&[], Some(order_by)).order_key(&event);
+        let key = |order_by: &str| subscriber(&[], Some(order_by)).order_key(&event, None);
         assert_eq!(key("subject").as_deref(), Some("\"o-1\""));
         assert_eq!(key("data.order.id").as_deref(), Some("7"));
         assert_eq!(key(".data.order.id").as_deref(), Some("7"));
         assert_eq!(key("data.nothing"), None);
-        assert_eq!(subscriber(&[], None).order_key(&event), None);
+        assert_eq!(subscriber(&[], None).order_key(&event, None), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::server::{LOOK, LOOKS_MAX, watch};
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     net::{TcpListener, TcpStream},
@@ -35,7 +36,7 @@ impl Kind {
         folders.map(|folder| folder.join(self.name())).find(|program| program.exists())
     }
 
-    fn arguments(self, port: u16, tls: Option<&Tls>) -> Vec<String> {
+    fn arguments(self, port: u16, tls: Option<&Tls>, folder: &Path) -> Vec<String> {
         let place = match (self, tls) {
             (Kind::Redis, None) => format!("--bind 127.0.0.1 --port {port}"),
             (Kind::Redis, Some(Tls { certificate, key })) => {
@@ -52,10 +53,15 @@ impl Kind {
             }
         };
         let mut arguments: Vec<String> = place.split_whitespace().map(str::to_owned).collect();
-        if self == Kind::Redis {
-            // Keeps nothing.
-            arguments.extend(["--save".to_owned(), String::new()]);
-        }
+        // What they have is there again after a kill.
+        let folder = folder.display().to_string();
+        let keeps: &[&str] = match self {
+            Kind::Redis => {
+                &["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", &folder]
+            }
+            Kind::Nats => &["--jetstream", "--store_dir", &folder],
+        };
+        arguments.extend(keeps.iter().map(|word| (*word).to_owned()));
         arguments
     }
 }
@@ -117,6 +123,21 @@ impl Broker {
         }
     }
 
+    /// As `kill -STOP`: connections stay and nothing answers.
+    pub fn hold_still(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// As `kill -CONT`.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let running = self.running.as_ref().context("it does not run")?;
+        Ok(kill_process(Pid::from_child(&running.server), signal)?)
+    }
+
     /// Starts a server that was killed again, on the same port.
     pub fn resume(&mut self) -> Result<()> {
         let program = self.kind.program().context("its program is gone")?;
@@ -124,7 +145,7 @@ impl Broker {
         let log = fs::File::create(self.folder.join("log"))?;
         let mut command = Command::new(program);
         command
-            .args(self.kind.arguments(self.port, self.tls.as_ref()))
+            .args(self.kind.arguments(self.port, self.tls.as_ref(), &self.folder))
             .current_dir(&self.folder)
             .process_group(0);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -59,6 +59,10 @@ pub enum Permission {
     TenantsRead,
     #[serde(rename = "tenants:write")]
     TenantsWrite,
+    #[serde(rename = "buses:read")]
+    BusesRead,
+    #[serde(rename = "buses:act")]
+    BusesAct,
     #[serde(rename = "metrics:read")]
     MetricsRead,
 }
@@ -93,6 +97,8 @@ impl Permission {
             SecretsWrite => "secrets:write",
             TenantsRead => "tenants:read",
             TenantsWrite => "tenants:write",
+            BusesRead => "buses:read",
+            BusesAct => "buses:act",
             MetricsRead => "metrics:read",
         }
     }
@@ -158,7 +164,9 @@ impl Role {
 
     pub fn allows(self, permission: Permission) -> bool {
         match self {
-            Role::Admin => !matches!(permission, TenantsRead | TenantsWrite | MetricsRead),
+            Role::Admin => {
+                !matches!(permission, TenantsRead | TenantsWrite | BusesRead | BusesAct | MetricsRead)
+            }
             Role::Operator => {
                 READS.contains(&permission)
                     || matches!(
@@ -201,7 +209,10 @@ impl Role {
             }
             Role::Viewer => READS.contains(&permission),
             Role::Platform => {
-                matches!(permission, TenantsRead | TenantsWrite | KeysRead | KeysWrite | MetricsRead)
+                matches!(
+                    permission,
+                    TenantsRead | TenantsWrite | KeysRead | KeysWrite | BusesRead | BusesAct | MetricsRead
+                )
             }
             Role::Monitor => permission == MetricsRead,
         }

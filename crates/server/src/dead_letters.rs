@@ -47,7 +47,7 @@ pub(crate) struct DeadLetterDetail {
     origin: Stored,
 }
 
-const SOURCES: &[&str] = &["signal", "timer", "call", "saga", "delivery"];
+const SOURCES: &[&str] = &["signal", "timer", "call", "saga", "delivery", "event", "bus"];
 const REASONS: &[&str] = &[
     "deserialization",
     "definition-missing",

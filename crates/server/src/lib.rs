@@ -16,6 +16,7 @@ mod app;
 mod auth;
 mod body;
 mod bulk;
+mod buses;
 mod clock;
 mod cloudevents;
 mod compensation;
@@ -51,6 +52,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod webhooks;
 mod wire;
 mod workers;
 

@@ -9,10 +9,11 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
+use machine::Time;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use runtime::handle::Metric;
 use std::{fmt::Write, time::Duration};
-use store::{feed::Horizon, views::Counts};
+use store::{feed::Horizon, rows::Depth, views::Counts};
 use tokio::{sync::Mutex, time::Instant};
 
 /// What HTTP did, and what the store last counted.
@@ -20,7 +21,16 @@ pub(crate) struct HttpMetrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
-    counts: Mutex<Option<(Instant, Counts, Horizon)>>,
+    counts: Mutex<Option<(Instant, Counted)>>,
+}
+
+/// What the store was asked for.
+#[derive(Clone)]
+struct Counted {
+    counts: Counts,
+    horizon: Horizon,
+    /// What waits for each bus.
+    buses: Vec<(String, Option<Depth>)>,
 }
 
 const COUNTS_LIFE: Duration = Duration::from_secs(5);
@@ -59,25 +69,29 @@ impl HttpMetrics {
 pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Response, Problem> {
     let mut text = String::new();
     write_runtime(&mut text, &app.handle.metrics());
-    let (counts, horizon) = counted(&app).await?;
-    write_counts(&mut text, &counts);
-    write_horizon(&mut text, &horizon);
+    let counted = counted(&app).await?;
+    write_counts(&mut text, &counted.counts);
+    write_buses(&mut text, &counted.buses, app.options.clock.now());
+    write_horizon(&mut text, &counted.horizon);
     let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
     text.push_str(&http.map_err(Problem::internal)?);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
 /// The store's counts, at most [`COUNTS_LIFE`] old: counting reads a whole index, however often it is asked for.
-async fn counted(app: &App) -> Result<(Counts, Horizon), Problem> {
+async fn counted(app: &App) -> Result<Counted, Problem> {
     let mut counts = app.http.counts.lock().await;
-    if let Some((at, counts, horizon)) = &*counts
+    if let Some((at, counted)) = &*counts
         && at.elapsed() < COUNTS_LIFE
     {
-        return Ok((counts.clone(), *horizon));
+        return Ok(counted.clone());
     }
     let (fresh, horizon) = (app.store().counts(None).await?, app.store().horizon().await?);
-    *counts = Some((Instant::now(), fresh.clone(), horizon));
-    Ok((fresh, horizon))
+    let names = app.handle.buses().into_iter().map(|bus| bus.name);
+    let buses = names.zip(app.handle.bus_depths().await?).collect();
+    let fresh = Counted { counts: fresh, horizon, buses };
+    *counts = Some((Instant::now(), fresh.clone()));
+    Ok(fresh)
 }
 
 fn write_runtime(text: &mut String, metrics: &[Metric]) {
@@ -112,6 +126,22 @@ fn write_counts(text: &mut String, counts: &Counts) {
     for (name, help, number) in depths {
         head(text, name, help, "gauge");
         sample(text, name, &[], number as f64);
+    }
+}
+
+fn write_buses(text: &mut String, buses: &[(String, Option<Depth>)], now: Time) {
+    if buses.is_empty() {
+        return;
+    }
+    let (waiting, oldest) = ("windlass_bus_waiting", "windlass_bus_oldest_seconds");
+    head(text, waiting, "Events that wait to be carried, over all nodes.", "gauge");
+    for (bus, depth) in buses {
+        sample(text, waiting, &[("bus", bus)], depth.as_ref().map_or(0.0, |depth| depth.rows as f64));
+    }
+    head(text, oldest, "How long the oldest of them has waited.", "gauge");
+    for (bus, depth) in buses {
+        let age = depth.as_ref().map_or(0.0, |depth| now.since(depth.oldest).0.max(0) as f64 / 1e6);
+        sample(text, oldest, &[("bus", bus)], age);
     }
 }
 

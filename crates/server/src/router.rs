@@ -2,14 +2,14 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs, events,
-    feed, frame, health, history, instances, keys, me, metrics,
+    auth, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs,
+    events, feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
     result,
     routes::ROUTES,
-    schedules, secrets, starts, stream, tasks, tenants, versions, workers,
+    schedules, secrets, starts, stream, tasks, tenants, versions, webhooks, workers,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -114,12 +114,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
         .routes(routes!(feed::read))
-        .routes(routes!(workers::list))
-        .routes(routes!(workers::put, workers::delete))
-        .routes(routes!(workers::poll))
-        .routes(routes!(deliveries::complete))
-        .routes(routes!(deliveries::fail))
-        .routes(routes!(deliveries::heartbeat))
+        .merge(outward())
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::read))
         .routes(routes!(schedules::slots))
@@ -139,6 +134,22 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(health::health))
         .routes(routes!(health::readiness))
         .routes(routes!(metrics::read))
+}
+
+/// What events are handed, sent and carried to.
+fn outward() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(workers::list))
+        .routes(routes!(workers::put, workers::delete))
+        .routes(routes!(workers::poll))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::put, webhooks::delete))
+        .routes(routes!(deliveries::complete))
+        .routes(routes!(deliveries::fail))
+        .routes(routes!(deliveries::heartbeat))
+        .routes(routes!(buses::list))
+        .routes(routes!(buses::read))
+        .routes(routes!(buses::resend))
 }
 
 /// Pages are no part of the API, so OpenAPI does not list them; the table does.

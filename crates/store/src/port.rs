@@ -113,6 +113,9 @@ pub trait Store: Send + Sync + 'static {
     async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>>;
     /// The earliest time at which an unowned delivery of one of these workers becomes due, if there is any.
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>>;
+    /// How much waits for each of these workers, over all tenants; nothing of those that have nothing. Reads every
+    /// delivery: for somebody who looks now and then.
+    async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>>;
     /// Lends due deliveries of one worker to whoever asks: out of sight until `until`, their attempts counted. They stay
     /// unowned, so that whoever does not answer in time loses them.
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>>;

@@ -3,7 +3,7 @@
 mod delivery;
 mod schedule;
 
-pub use delivery::{DeliveryAsk, DeliveryRow, EventIds, Loan, WorkerRow};
+pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, WorkerRow};
 
 use machine::{TenantId, Time};
 pub use schedule::{CollectionRow, EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
@@ -249,7 +249,7 @@ pub struct InboxRow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetterRow {
     pub id: Uuid,
-    /// `signal timer call saga delivery`.
+    /// `signal timer call saga delivery event bus`.
     pub source: String,
     /// `deserialization definition-missing snapshot-inconsistent retries-exhausted`.
     pub reason: String,

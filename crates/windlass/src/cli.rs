@@ -8,7 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant, worker,
+        admin, api, bus, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant,
+        webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -111,6 +112,12 @@ pub(crate) enum Command {
     /// Workers that are somewhere else and ask for events: declare, list, delete
     #[command(subcommand, alias = "workers")]
     Worker(worker::Verb),
+    /// Addresses that events are sent to, signed: set, list, delete
+    #[command(subcommand, alias = "webhooks")]
+    Webhook(webhook::Verb),
+    /// Servers that events go out over: list, show, resend
+    #[command(subcommand, alias = "buses")]
+    Bus(bus::Verb),
     /// Back up and restore the data of an embedded engine; move tenants from store to store
     #[command(subcommand)]
     Admin(admin::Verb),

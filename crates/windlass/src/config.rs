@@ -3,12 +3,13 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
+pub(crate) mod buses;
 mod environment;
 mod hints;
 mod retention;
 
 pub(crate) use self::hints::Way;
-use self::{environment::Environment, hints::Hints, retention::Retention};
+use self::{buses::Buses, environment::Environment, hints::Hints, retention::Retention};
 use crate::{failure::Failure, logs, otlp, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) store: Store,
     pub(crate) hints: Hints,
+    pub(crate) buses: Buses,
     pub(crate) runtime: Runtime,
     pub(crate) egress: Egress,
     pub(crate) secrets: Secrets,
@@ -290,6 +292,7 @@ impl Config {
             server,
             store,
             hints,
+            buses,
             runtime,
             egress,
             retention,
@@ -325,6 +328,7 @@ impl Config {
         flaws.extend(egress.settings().err());
         flaws.extend(hints.flaw());
         flaws.extend(telemetry.flaw());
+        flaws.extend(buses::flaws(buses));
         if self.listen().is_none() {
             flaws.push(format!(
                 "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",

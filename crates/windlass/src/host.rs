@@ -175,6 +175,7 @@ pub(crate) struct Recipe {
     secrets: Keyring,
     evaluator: Arc<Sandbox>,
     spans: Arc<dyn Spans>,
+    buses: Vec<runtime::buses::Bus>,
 }
 
 impl Recipe {
@@ -190,13 +191,18 @@ impl Recipe {
             options.batches_in_flight_max = postgres::BATCHES_MAX;
         }
         let (evaluator, spans) = (Arc::new(sandbox()?), Arc::new(NoSpans));
-        Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans })
+        Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans, buses: vec![] })
     }
 
     /// Who collects spans of these nodes.
     pub(crate) fn spans(mut self, spans: Arc<dyn Spans>) -> Recipe {
         self.spans = spans;
         self
+    }
+
+    /// What is emitted goes out over these.
+    pub(crate) fn carrying(self, buses: Vec<runtime::buses::Bus>) -> Recipe {
+        Recipe { buses, ..self }
     }
 
     /// Starts a node.
@@ -227,7 +233,19 @@ impl Recipe {
             options: self.options.clone(),
             evaluator: self.evaluator.clone(),
             secrets: self.secrets.clone(),
-            spans: self.spans.clone(),
+        let (evaluator, spans) = (Arc::new(sandbox()?), Arc::new(NoSpans));
+        Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans, buses: vec![] })
+    }
+
+    /// Who collects spans of these nodes.
+    pub(crate) fn spans(mut self, spans: Arc<dyn Spans>) -> Recipe {
+        self.spans = spans;
+        self
+    }
+
+    /// What is emitted goes out over these.
+    pub(crate) fn carrying(self, buses: Vec<runtime::buses::Bus>) -> Recipe {
+        Recipe { buses, ..self }
             sole: self.sole,
             hints,
             clock,

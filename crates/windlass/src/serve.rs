@@ -2,7 +2,7 @@
 //! first platform key.
 
 use crate::{
-    config::Config,
+    config::{self, Config},
     failure::Failure,
     host, logs, otlp,
     out::{Format, Out},
@@ -22,6 +22,7 @@ const PLATFORM_TENANT: &str = "platform";
     windlass serve --print-config > windlass.toml      a file to begin with: all values, at their defaults\n  \
     WINDLASS_SERVER_LISTEN=0.0.0.0:8400 windlass serve\n  \
     windlass serve --store postgres://windlass_app@db/windlass      many of these make a cluster\n  \
+    windlass serve --bus main=nats://bus:4222      what is emitted goes out over NATS JetStream\n  \
     windlass serve --egress-allow-private 10.0.0.0/8 --egress-ca corporate.pem\n\n\
     Every value of the file can be set by WINDLASS_SECTION_KEY; --print-config shows them all.\n\
     On an empty store a platform key is printed once. With it: `windlass tenant create`, `windlass key create`.")]
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// What carries hints between nodes: postgres, off, redis://… or nats://…; as `[hints] url` does
     #[arg(long, value_name = "URL")]
     hints: Option<String>,
+    /// A server that events go out over, such as main=nats://host:4222; as `[buses.main] url` does
+    #[arg(long = "bus", value_name = "NAME=URL")]
+    buses: Vec<String>,
     /// Make tables that are missing first; needs the role that owns them
     #[arg(long)]
     migrate: bool,
@@ -60,6 +64,10 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if let Some(url) = &args.hints {
         config.hints.url.clone_from(url);
     }
+    for bus in &args.buses {
+        let (name, url) = bus.split_once('=').ok_or_else(|| Failure::usage("--bus is NAME=URL"))?;
+        config.buses.entry(name.to_owned()).or_default().url = url.to_owned();
+    }
     if args.print_config {
         return print(&config, &out);
     }
@@ -78,7 +86,9 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     args.egress.apply(&mut options.egress)?;
     let key_file = Some(config.secrets.key_file.as_str()).filter(|file| !file.is_empty());
     let secrets = outward::keyring(key_file.map(Path::new))?;
+    let buses = config::buses::open(&config.buses).map_err(Failure::usage)?;
     let recipe = host::Recipe::new(store, place.is_sole(), vec![], options, secrets)?
+        .carrying(buses)
         .spans(otlp::spans(&config.telemetry)?);
     let node = recipe.start().await?;
     let key = platform_key(&node.handle(), args.new_platform_key).await?;
@@ -94,7 +104,8 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
 
 fn print(config: &Config, out: &Out) -> Result<(), Failure> {
     let mut config = config.clone();
-    for url in [&mut config.store.url, &mut config.store.listen_url, &mut config.hints.url] {
+    let own = [&mut config.store.url, &mut config.store.listen_url, &mut config.hints.url];
+    for url in own.into_iter().chain(config.buses.values_mut().map(|bus| &mut bus.url)) {
         *url = host::masked(url);
     }
     for line in &mut config.telemetry.otlp_headers {

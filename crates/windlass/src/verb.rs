@@ -13,6 +13,7 @@ use std::{io::Read, time::Duration};
 
 pub(crate) mod admin;
 pub(crate) mod api;
+pub(crate) mod bus;
 pub(crate) mod dataset;
 pub(crate) mod def;
 pub(crate) mod dev;
@@ -30,6 +31,7 @@ pub(crate) mod task;
 pub(crate) mod tenant;
 pub(crate) mod version;
 pub(crate) mod watch;
+pub(crate) mod webhook;
 pub(crate) mod worker;
 
 /// What every verb needs.

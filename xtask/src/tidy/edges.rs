@@ -14,11 +14,10 @@ struct Allowed {
 const TABLE: &[Allowed] = &[
     Allowed { name: "machine", normal: &[], dev: &[] },
     Allowed { name: "store", normal: &["machine"], dev: &["scratch"] },
-    // Only for the port of hints, which the adapter over NOTIFY shares.
-    Allowed { name: "bus", normal: &["store"], dev: &["scratch"] },
+    // The store only for the port of hints, which the adapter over NOTIFY shares.
+    Allowed { name: "bus", normal: &["machine", "store"], dev: &["scratch"] },
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
-    // Tests run nodes that wake each other over every adapter.
-    Allowed { name: "runtime", normal: &["machine", "store", "worker"], dev: &["bus", "scratch"] },
+    Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch"] },
     // Tests of the server start a runtime with workers of their own.
     Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker"] },
     Allowed {

@@ -1,10 +1,11 @@
-//! Integration tests of the bus: one suite for the port of hints, over every adapter, with real servers.
+//! Integration tests of the bus: one suite for each of its ports, over every adapter, with real servers.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a failed unwrap is a failed test; the lint sees only the test functions themselves"
 )]
 
+mod carrying;
 mod conformance;
 mod gate;
 mod places;

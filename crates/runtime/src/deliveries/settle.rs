@@ -56,25 +56,48 @@ pub(super) async fn settle(
     mut answers: HashMap<String, Handled>,
     micros: u64,
 ) {
-    let (name, retry, now) = (&worker.name, &worker.retry, engine.now());
-    let settling = Settling { engine, tenant, worker: name, retry, now, lent: false };
-    let ends: Vec<End> = taken.iter().map(|one| settling.end(&one.row, &one.events, &mut answers)).collect();
-    let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
-    if settling.land(all).await {
-        ends.iter().for_each(|end| settling.landed(end, micros));
-        return;
+    let settling = Settling::of_own(engine, tenant, &worker.name, &worker.retry);
+    let rows: Vec<_> = taken.iter().map(|one| (&one.row, one.events.as_slice())).collect();
+    settling.settle_all(&rows, &mut answers, micros).await;
+}
+
+/// A row and its events with their ids.
+pub(crate) type RowOf<'a> = (&'a DeliveryRow, &'a [(Uuid, Data)]);
+
+impl<'a> Settling<'a> {
+    /// For deliveries that this node owns.
+    pub(crate) fn of_own(
+        engine: &'a Arc<Engine>,
+        tenant: &'a TenantId,
+        worker: &'a str,
+        retry: &'a RetryPolicy,
+    ) -> Settling<'a> {
+        Settling { engine, tenant, worker, retry, now: engine.now(), lent: false }
     }
-    // One of them is somebody else's by now: the others count nevertheless.
-    if ends.len() > 1 {
-        for end in ends {
-            if settling.land(end.writes.clone()).await {
-                settling.landed(&end, micros);
+
+    /// Settles rows of this node together, as long as it takes.
+    pub(crate) async fn settle_all(
+        &self,
+        rows: &[RowOf<'_>],
+        answers: &mut HashMap<String, Handled>,
+        micros: u64,
+    ) {
+        let ends: Vec<End> = rows.iter().map(|(row, events)| self.end(row, events, answers)).collect();
+        let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
+        if self.land(all).await {
+            ends.iter().for_each(|end| self.landed(end, micros));
+            return;
+        }
+        // One of them is somebody else's by now: the others count nevertheless.
+        if ends.len() > 1 {
+            for end in ends {
+                if self.land(end.writes.clone()).await {
+                    self.landed(&end, micros);
+                }
             }
         }
     }
-}
 
-impl<'a> Settling<'a> {
     /// For a delivery that was lent to a worker somewhere else.
     pub(crate) fn of_lent(
         engine: &'a Arc<Engine>,
@@ -275,6 +298,8 @@ impl<'a> Settling<'a> {
         engine.polled.notify_waiters();
         if let Some(at) = end.again_at {
             engine.wake.deliveries.at(at);
+            engine.buses.wake(at);
+            engine.webhooks.alarm.at(at);
         }
         for (letter, reason) in &end.buried {
             engine.hub.changed(self.tenant, "dead-letter", *letter, reason, 1, self.now);

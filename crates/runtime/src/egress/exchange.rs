@@ -186,7 +186,7 @@ impl Egress {
     }
 
     /// One hop. The address is checked when the connection is made.
-    async fn exchange(&self, request: &Request) -> Result<hyper::Response<Incoming>, Fault> {
+    pub(super) async fn exchange(&self, request: &Request) -> Result<hyper::Response<Incoming>, Fault> {
         let mut builder = hyper::Request::builder().method(&request.method).uri(request.url.as_str());
         if let Some(headers) = builder.headers_mut() {
             *headers = request.headers.clone();

@@ -12,10 +12,12 @@ mod stub;
 mod support;
 mod tap;
 mod virtual_time;
+mod webhooks;
 mod workers;
 
 mod atomic;
 mod authentication;
+mod buses;
 mod calls;
 mod children;
 mod collections;

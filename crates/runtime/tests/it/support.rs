@@ -158,6 +158,11 @@ impl Build {
         self
     }
 
+    pub(crate) fn bus(mut self, bus: runtime::buses::Bus) -> Build {
+        self.parts.buses.push(bus);
+        self
+    }
+
     pub(crate) fn options(mut self, change: impl FnOnce(&mut Options)) -> Build {
         change(&mut self.parts.options);
         self

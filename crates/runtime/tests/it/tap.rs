@@ -139,6 +139,9 @@ impl Store for Tap {
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
         pass!(self.next_delivery(workers))
     }
+    async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        pass!(self.depths(workers))
+    }
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
         pass!(self.lend(tenant, loan))
     }

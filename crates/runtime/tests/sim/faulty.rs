@@ -105,6 +105,10 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.next_delivery(workers).await
     }
+    async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        self.read().await?;
+        self.inner.depths(workers).await
+    }
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
         self.read().await?;
         self.inner.lend(tenant, loan).await

@@ -98,7 +98,13 @@ impl World {
         parts.clock = Arc::new(NodeClock { ahead });
         parts.entropy = Arc::new(Dice::from_seed(seed));
         parts.evaluator = Arc::new(Sandbox(self.chaos.clone()));
-        parts.bus = Arc::new(Bus(self.seen.clone()));
+        let carrier = Arc::new(Bus { chaos: self.chaos.clone(), seen: self.seen.clone() });
+        parts.buses = vec![runtime::buses::Bus {
+            name: "bus".to_owned(),
+            types: vec!["*".to_owned()],
+            carrier,
+            incomings: None,
+        }];
         parts.workers = vec![Declaration::new("effect", effect).retry(RETRY)];
         parts.programs = definitions::programs();
         parts.crash = Some(crash);

@@ -7,11 +7,11 @@ use super::{
     time,
 };
 use async_trait::async_trait;
+use bus::{Carried, Carrier, Parcel};
 use machine::{Data, Fault, TenantId, expr::Evaluation};
 use parking_lot::Mutex;
-use runtime::{engine::Evaluate, outbox::Publish, sandbox::NotRun};
+use runtime::{engine::Evaluate, sandbox::NotRun};
 use std::{sync::Arc, time::Duration};
-use store::rows::OutboxRow;
 use tokio::time::sleep;
 use worker::{Class, Context, Outcome};
 
@@ -78,13 +78,33 @@ impl Effect {
     }
 }
 
-pub(crate) struct Bus(pub(crate) Arc<Mutex<Seen>>);
+/// Takes events; now and then it does not say so, or does not take them at all.
+pub(crate) struct Bus {
+    pub(crate) chaos: Arc<Chaos>,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
 
 #[async_trait]
-impl Publish for Bus {
-    async fn publish(&self, _: &TenantId, event: &OutboxRow) -> Result<(), String> {
-        self.0.lock().published.entry(event.key.clone()).or_default().push(event.id);
-        Ok(())
+impl Carrier for Bus {
+    fn place(&self) -> String {
+        "simulated".to_owned()
+    }
+
+    async fn carry(&self, parcels: &[Parcel]) -> Vec<Carried> {
+        sleep(Duration::from_millis(self.chaos.below(5))).await;
+        let levels = &self.chaos.levels;
+        let carried = parcels.iter().map(|parcel| {
+            if self.chaos.strikes(levels.worker_retries) {
+                return Carried::Failed("simulated".to_owned());
+            }
+            let key = parcel.key.clone().unwrap_or_default();
+            self.seen.lock().published.entry(key).or_default().push(parcel.id.clone());
+            match self.chaos.strikes(levels.worker_retries) {
+                true => Carried::Failed("the answer is lost".to_owned()),
+                false => Carried::Confirmed,
+            }
+        });
+        carried.collect()
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     /// Steps whose answer the store refuses.
     pub(crate) refused: BTreeSet<Place>,
     /// Instance → ids of the events published for it.
-    pub(crate) published: BTreeMap<String, Vec<Uuid>>,
+    pub(crate) published: BTreeMap<String, Vec<String>>,
     /// Instances somebody asked to cancel.
     pub(crate) cancel_asked: BTreeSet<Uuid>,
     /// Instances whose cancellation was acknowledged and waits for their sagas.

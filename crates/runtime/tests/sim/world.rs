@@ -167,7 +167,8 @@ impl World {
             let _ = self.order(view.row.id, order).await;
         }
         let counts = self.store.counts(None).await.expect("the inner store answers");
-        let queued = counts.signals + counts.calls + counts.timers + counts.dead_letters + counts.outbox;
+        let queued = counts.signals + counts.calls + counts.timers + counts.dead_letters;
+        let queued = queued + counts.outbox + counts.deliveries;
         open.is_empty() && queued == 0 && self.collected().await
     }
 

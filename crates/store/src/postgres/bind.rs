@@ -181,6 +181,7 @@ fn event<'a>(tenant: &'a str, row: &'a EventRow, place: i64) -> Vec<Value<'a>> {
         bytes(&row.event),
         int(place),
         int(row.delivered.cast_signed()),
+        maybe_text(row.emitted_by.as_deref()),
     ]
 }
 

@@ -80,6 +80,8 @@ const LIST: &str = concat!(
     ", q.seq FROM deliveries q WHERE q.tenant = $1 AND ($2::text IS NULL OR q.worker = $2) AND q.seq > coalesce(
         (SELECT seq FROM deliveries WHERE tenant = $1 AND id = $3), 0) ORDER BY q.seq LIMIT $4"
 );
+const DEPTHS: &str = "SELECT worker, count(*), min(created_at) FROM deliveries WHERE worker = ANY ($1)
+    GROUP BY worker ORDER BY worker";
 const WORKERS: &str = "SELECT tenant, name, declaration, row_version, created_at, updated_at FROM workers
     ORDER BY tenant, name";
 const CREATE_WORKER: &str =
@@ -104,6 +106,15 @@ impl Postgres {
     pub(super) async fn next_due_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
         let waiting = self.waiting_for(workers).await?;
         Ok(waiting.into_iter().map(|(_, one)| one.oldest).min())
+    }
+
+    pub(super) async fn depths_of(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        let names: Vec<Text<'_>> = workers.iter().map(|name| Text(name)).collect();
+        let depth = |row: &Row| {
+            let rows = get::<i64>(row, 1)?.unsigned_abs();
+            Ok(Depth { worker: get(row, 0)?, rows, oldest: time_at(row, 2)? })
+        };
+        self.many(Scope::All, DEPTHS, &[Value::Texts(&names)], depth).await
     }
 
     pub(super) async fn claim_due_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {

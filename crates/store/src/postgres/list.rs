@@ -41,13 +41,13 @@ pub(super) const OUTBOX: &str =
     "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT $1";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-    started, collected, event, delivered";
+    started, collected, event, delivered, emitted_by";
 pub(super) const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered FROM events WHERE tenant = $1";
+    collected, event, delivered, emitted_by FROM events WHERE tenant = $1";
 pub(super) const EVENTS_OF: &str =
     "SELECT e.id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered FROM unnest($2) WITH ORDINALITY AS r(id, ord)
+    collected, event, delivered, emitted_by FROM unnest($2) WITH ORDINALITY AS r(id, ord)
     JOIN events e ON e.tenant = $1 AND e.id = r.id ORDER BY r.ord";
 pub(super) const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = $1 AND kind = 'schedule' AND event_type IN ($2, '') LIMIT $3";
@@ -313,5 +313,6 @@ pub(super) fn event(row: &Row) -> std::result::Result<EventRow, PgError> {
         collected: count(10)?,
         event: get(row, 11)?,
         delivered: count(12)?,
+        emitted_by: get(row, 13)?,
     })
 }

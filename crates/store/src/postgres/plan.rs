@@ -343,6 +343,7 @@ mod tests {
                 started: 0,
                 collected: 0,
                 delivered: 0,
+                emitted_by: None,
                 event: vec![],
             };
             commit(vec![Write::Publish(Box::new(row))])

@@ -37,11 +37,11 @@ statements! {
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT DO NOTHING RETURNING tenant, scope, key";
     CreateEvent(2) = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-         started, collected, event, seq, delivered)
+         started, collected, event, seq, delivered, emitted_by)
          SELECT tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, 0, 0, started, collected, event, seq,
-         delivered FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         delivered, emitted_by FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, collected, event, seq,
-         delivered) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
+         delivered, emitted_by) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
     /// The last signal stays until the next one; the time of the end, until the instance is open again.
     UpdateState(0) = "UPDATE wf_runtime_states s SET state_version = r.state_version, snapshot_schema_version = r.snapshot_schema_version,
          runtime_status = r.runtime_status, waiting_kind = r.waiting_kind,

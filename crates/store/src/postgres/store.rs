@@ -126,6 +126,10 @@ impl Store for Postgres {
         self.next_due_delivery(workers).await
     }
 
+    async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        self.depths_of(workers).await
+    }
+
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
         self.lend_due(tenant, loan).await
     }

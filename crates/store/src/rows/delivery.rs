@@ -80,6 +80,16 @@ pub struct DeliveryAsk {
     pub full: Vec<TenantId>,
 }
 
+/// What waits for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Depth {
+    pub worker: String,
+    /// Deliveries, those under way counted.
+    pub rows: u64,
+    /// When the oldest was made.
+    pub oldest: Time,
+}
+
 /// What a worker outside of any node asks for.
 #[derive(Clone, Debug)]
 pub struct Loan {

@@ -81,8 +81,10 @@ pub struct EventRow {
     pub started: u64,
     /// Schedules that collected it and had not enough yet.
     pub collected: u64,
-    /// Workers it was delivered to.
+    /// Workers and buses it was delivered to.
     pub delivered: u64,
+    /// Whose it is, if an instance or a worker emitted it: those of one key are carried out in order.
+    pub emitted_by: Option<String>,
     /// The CloudEvent as JSON.
     pub event: Vec<u8>,
 }

@@ -54,6 +54,8 @@ const LIST: &str = concat!(
     " WHERE tenant = ?1 AND (?2 IS NULL OR worker = ?2) AND seq > coalesce(
         (SELECT seq FROM deliveries WHERE tenant = ?1 AND id = ?3), 0) ORDER BY seq LIMIT ?4"
 );
+const DEPTHS: &str =
+    "SELECT worker, count(*), min(created_at) FROM deliveries GROUP BY worker ORDER BY worker";
 const OWN: &str = "UPDATE deliveries SET owner = ?1 WHERE tenant = ?2 AND id = ?3";
 const LEND: &str =
     "UPDATE deliveries SET visible_at = ?3, attempt = attempt + 1 WHERE tenant = ?1 AND id = ?2";
@@ -135,6 +137,15 @@ impl Read<'_> {
             next = waiting.into_iter().map(|one| one.oldest).chain(next).min();
         }
         Ok(next)
+    }
+
+    /// What waits for each of these workers.
+    pub fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        let all = self.many(DEPTHS, &[], |row| {
+            let rows = row.get::<_, i64>(1)?.unsigned_abs();
+            Ok(Depth { worker: row.get(0)?, rows, oldest: time(row, 2)? })
+        })?;
+        Ok(all.into_iter().filter(|depth| workers.contains(&depth.worker)).collect())
     }
 
     pub fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {

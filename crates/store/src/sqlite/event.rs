@@ -26,10 +26,11 @@ use uuid::Uuid;
 
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered FROM events WHERE tenant = ?1";
+    collected, event, delivered, emitted_by FROM events WHERE tenant = ?1";
 const FEED: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered, position FROM events WHERE tenant = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
+    collected, event, delivered, emitted_by, position FROM events WHERE tenant = ?1 AND position > ?2
+    ORDER BY position LIMIT ?3";
 const LAST_POSITION: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
 const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
 const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
@@ -75,7 +76,7 @@ impl Read<'_> {
         let position = i64::try_from(after.commit).unwrap_or(i64::MAX);
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         let items = self.many(FEED, params![tenant.as_str(), position, limit], |row| {
-            let commit = row.get::<_, i64>(13)?.cast_unsigned();
+            let commit = row.get::<_, i64>(14)?.cast_unsigned();
             Ok(FeedItem { cursor: FeedCursor { commit, ..FeedCursor::default() }, row: event(row)? })
         })?;
         if items.is_empty() && after != FeedCursor::default() {
@@ -127,6 +128,7 @@ pub(super) fn publish(
         row.collected.cast_signed(),
         row.event,
         row.delivered.cast_signed(),
+        row.emitted_by,
     ];
     if to.get(S::CreateEvent)?.execute(values)? == 0 {
         return Ok(Some(Conflict::Duplicate));
@@ -306,6 +308,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         started: count(9)?,
         collected: count(10)?,
         delivered: count(12)?,
+        emitted_by: row.get(13)?,
         event: row.get(11)?,
     })
 }

@@ -86,6 +86,11 @@ impl<H: Host> Store for H {
         self.write(move |core| core.lend(&tenant, &loan)).await
     }
 
+    async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
+        let workers = workers.to_vec();
+        self.read(move |read| read.depths(&workers)).await
+    }
+
     async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>> {
         let tenant = tenant.clone();
         self.read(move |read| read.delivery(&tenant, id)).await

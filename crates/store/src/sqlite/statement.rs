@@ -139,8 +139,8 @@ statements! {
     ResetCollection = "INSERT INTO schedule_collections (tenant, schedule, version, open) VALUES (?1, ?2, 1, x'')
          ON CONFLICT DO UPDATE SET version = version + 1, open = excluded.open";
     CreateEvent = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at,
-         told, taken, started, collected, event, delivered)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
+         told, taken, started, collected, event, delivered, emitted_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
     EventTold = "UPDATE events SET told = ?3 WHERE tenant = ?1 AND id = ?2";
     EventTaken = "UPDATE events SET taken = taken + 1, kept_until = NULL WHERE tenant = ?1 AND id = ?2";
     EventsCrowded = "UPDATE events SET kept_until = NULL WHERE tenant = ?1 AND id IN

@@ -261,6 +261,7 @@ pub const TABLES: &[Table] = &[
             ("collected", Int),
             ("event", Bytes),
             ("delivered", Int),
+            ("emitted_by", Text),
         ],
     ),
     keyed(

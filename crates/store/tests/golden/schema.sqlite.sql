@@ -102,7 +102,7 @@ CREATE TABLE "events" (
     taken        INTEGER NOT NULL,
     started      INTEGER NOT NULL,
     collected    INTEGER NOT NULL DEFAULT 0,
-    event        BLOB    NOT NULL, delivered INTEGER NOT NULL DEFAULT 0,
+    event        BLOB    NOT NULL, delivered INTEGER NOT NULL DEFAULT 0, emitted_by TEXT,
     UNIQUE (tenant, id)
 );
 

@@ -6,7 +6,8 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 7] = ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries"];
+const MIGRATIONS: [&str; 8] =
+    ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "buses"];
 
 /// A database with tables, and whatever must live as long as it.
 async fn migrated() -> Option<scratch::Database> {
@@ -166,6 +167,7 @@ async fn an_event_and_a_wait_that_begin_together_meet() {
             started: 0,
             collected: 0,
             delivered: 0,
+            emitted_by: None,
             event: b"{}".to_vec(),
         };
         let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
@@ -211,6 +213,7 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
         started: 0,
         collected: 0,
         delivered: 0,
+        emitted_by: None,
         event: b"{\"data\":1}".to_vec(),
     };
     let listen = |number: u128| {

@@ -36,24 +36,42 @@ pub(super) fn put_over(table: &mut Table, env: &Environment) -> Result<(), Strin
         for (key, default) in keys.as_table().into_iter().flatten() {
             let name = name_of(section, key);
             let Some(text) = env.get(&name) else { continue };
-            let value = match default {
-                Value::Integer(_) => text.parse().ok().map(Value::Integer),
-                Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
-                Value::Array(_) => {
-                    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                    Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
-                }
-                _ => Some(Value::String(text.clone())),
-            };
-            let value =
-                value.ok_or_else(|| format!("{name} is {text:?}, which is no {}", default.type_str()))?;
+            let value = value_of(&name, text, default)?;
             let section = table.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
             let section =
                 section.as_table_mut().ok_or_else(|| format!("{name}: the file has no such section"))?;
             section.insert(key.clone(), value);
         }
     }
+    put_buses_over(table, env)
+}
+
+/// Buses have names of their own, so a variable may be about one that the file does not have.
+fn put_buses_over(table: &mut Table, env: &Environment) -> Result<(), String> {
+    for (variable, text) in env {
+        let Some((bus, key, default)) = super::buses::setting_of(variable) else { continue };
+        let value = value_of(variable, text, &default)?;
+        let buses = table.entry("buses").or_insert_with(|| Value::Table(Table::new()));
+        let entry =
+            buses.as_table_mut().map(|buses| buses.entry(bus).or_insert_with(|| Value::Table(Table::new())));
+        let entry = entry.and_then(Value::as_table_mut);
+        entry.ok_or_else(|| format!("{variable}: the file has no such section"))?.insert(key, value);
+    }
     Ok(())
+}
+
+/// The text as a value of the same type as the default.
+fn value_of(name: &str, text: &str, default: &Value) -> Result<Value, String> {
+    let value = match default {
+        Value::Integer(_) => text.parse().ok().map(Value::Integer),
+        Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+        Value::Array(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Some(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
+        }
+        _ => Some(Value::String(text.to_owned())),
+    };
+    value.ok_or_else(|| format!("{name} is {text:?}, which is no {}", default.type_str()))
 }
 
 fn name_of(section: &str, key: &str) -> String {
@@ -65,7 +83,9 @@ fn refuse_unknown(defaults: &Table, env: &Environment) -> Result<(), String> {
     for (section, keys) in defaults {
         known.extend(keys.as_table().into_iter().flatten().map(|(key, _)| name_of(section, key)));
     }
-    let unknown = |name: &&String| name.starts_with(PREFIX) && !known.contains(name) && !is_link(name);
+    let is_bus = |name: &str| super::buses::setting_of(name).is_some();
+    let unknown =
+        |name: &&String| name.starts_with(PREFIX) && !known.contains(name) && !is_link(name) && !is_bus(name);
     let Some(name) = env.keys().find(unknown) else { return Ok(()) };
     // What all names begin with says nothing of how near they are.
     let bare = |name: &'_ str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod buses;
 mod canary;
 mod conformance;
 mod contract;
@@ -15,6 +16,7 @@ mod expressions;
 mod full;
 mod hints;
 mod hosts;
+mod intake;
 mod kill;
 mod nodes;
 mod reference;

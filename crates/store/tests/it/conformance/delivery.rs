@@ -175,6 +175,7 @@ pub(crate) async fn an_event_stays_while_it_may_be_waited_for(opened: &Opened) {
             started: 0,
             collected: 0,
             delivered,
+            emitted_by: None,
             event: b"{}".to_vec(),
         }))
     };
@@ -209,4 +210,18 @@ pub(crate) async fn workers_are_put_changed_and_deleted(opened: &Opened) {
     assert_eq!(opened.commit(delete()).await, [Outcome::Committed]);
     assert_eq!(opened.commit(delete()).await, [Outcome::Conflict(Conflict::Gone)]);
     assert_eq!(opened.store.workers().await.unwrap(), []);
+}
+
+pub(crate) async fn what_waits_is_counted_by_worker(opened: &Opened) {
+    let rows = [delivery(1, "bus:a", 30), delivery(2, "bus:a", 10), delivery(3, "mail", 5)];
+    opened.put(rows.into_iter().map(write).collect()).await;
+    opened.put(vec![write(DeliveryRow { owner: Some(node(1)), ..delivery(4, "bus:a", 40) })]).await;
+    let depths = async |workers: &[&str]| {
+        let workers: Vec<String> = workers.iter().map(|name| (*name).to_owned()).collect();
+        opened.store.depths(&workers).await.unwrap()
+    };
+    let expected = Depth { worker: "bus:a".into(), rows: 3, oldest: Time(10) };
+    assert_eq!(depths(&["bus:a", "bus:b"]).await, [expected]);
+    assert_eq!(depths(&["bus:a", "mail"]).await.len(), 2);
+    assert_eq!(depths(&[]).await, []);
 }

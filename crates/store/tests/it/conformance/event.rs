@@ -3,7 +3,7 @@
 use super::Opened;
 use crate::fixture::*;
 use machine::Time;
-use store::{rows::*, views::*, *};
+use store::{feed::FeedCursor, rows::*, views::*, *};
 
 pub(super) fn event(number: u128, kind: &str, data: &str) -> EventRow {
     EventRow {
@@ -20,6 +20,7 @@ pub(super) fn event(number: u128, kind: &str, data: &str) -> EventRow {
         started: 0,
         collected: 0,
         delivered: 0,
+        emitted_by: None,
         event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
     }
 }
@@ -185,4 +186,17 @@ pub(crate) async fn events_and_waits_of_one_batch_meet_in_its_order(opened: &Ope
     let outcomes = opened.commit(batch.into()).await;
     assert_eq!(outcomes, [Outcome::Conflict(Conflict::Duplicate), Outcome::Committed]);
     assert_eq!(told(opened).await.len(), 3);
+}
+
+pub(crate) async fn who_emitted_an_event_is_kept(opened: &Opened) {
+    let emitted = EventRow { emitted_by: Some("ins_1".into()), ..event(1, "a", "1") };
+    opened.put(vec![publish(&emitted), publish(&event(2, "a", "2"))]).await;
+    let by = |row: EventRow| row.emitted_by;
+    let one = opened.store.event(&acme(), id(1)).await.unwrap().unwrap();
+    assert_eq!(by(one).as_deref(), Some("ins_1"));
+    let feed = opened.store.feed(&acme(), FeedCursor::default(), 10).await.unwrap().unwrap();
+    let feed: Vec<_> = feed.into_iter().map(|item| by(item.row)).collect();
+    assert_eq!(feed, [Some("ins_1".to_owned()), None]);
+    let both = opened.store.events_of(&acme(), &[id(2), id(1)]).await.unwrap();
+    assert_eq!(both.into_iter().map(by).collect::<Vec<_>>(), [None, Some("ins_1".to_owned())]);
 }

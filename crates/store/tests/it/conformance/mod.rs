@@ -126,12 +126,12 @@ macro_rules! every_case {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
                     of_one_key_one_comes_after_the_other what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
-                    workers_are_put_changed_and_deleted
+                    workers_are_put_changed_and_deleted what_waits_is_counted_by_worker
                 }
                 event {
                     an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
                     kept_events_are_bounded_and_purged schedules_want_events_by_type
-                    events_and_waits_of_one_batch_meet_in_its_order
+                    events_and_waits_of_one_batch_meet_in_its_order who_emitted_an_event_is_kept
                 }
                 feed {
                     events_come_in_the_order_of_their_commits events_of_one_instance_come_in_the_order_of_its_versions

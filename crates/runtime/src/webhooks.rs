@@ -1,0 +1,321 @@
+//! Webhooks: events of a tenant, signed and sent to addresses of its own.
+//!
+//! A webhook is a worker that is an address: what it wants is written as deliveries in the commit that publishes an
+//! event, and retries, dead letters and replay are theirs. It is stored among the workers, under a name that none of them
+//! can have.
+
+pub(crate) mod sign;
+
+use crate::{
+    api::{Refusal, Webhook},
+    deliveries::{self, settle::Settling},
+    egress::Message,
+    engine::Engine,
+    finder::Alarm,
+    held::Hold,
+    lost, refusal, remote,
+};
+use machine::{Data, TenantId, Time, id, retry::RetryPolicy, time::Span};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+use store::{
+    Conflict, Outcome, Write,
+    rows::{Claimed, DeliveryAsk, DeliveryRow, EventRow, WorkerRow},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use worker::{Class, Handled};
+
+/// Messages being sent at once, of all tenants and of one.
+const IN_FLIGHT_MAX: usize = 64;
+const IN_FLIGHT_PER_TENANT_MAX: usize = 16;
+/// How long the pump waits when something is due that it may not take yet.
+const BLOCKED_WAIT: Span = Span::from_millis(200);
+const STORE_WAIT: Span = Span::from_millis(500);
+const TRIES_MAX: usize = 8;
+/// What names of webhooks among the workers begin with. No worker's name has a colon.
+const PREFIX: &str = "webhook:";
+/// Secrets that sign at once: the new and the old one while one takes the other's place.
+const SECRETS_MAX: usize = 2;
+
+/// What deliveries of the webhook say that they are for.
+pub fn worker_of(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// The webhook's own name, if a row of the workers is one.
+pub(crate) fn name_of(worker: &str) -> Option<&str> {
+    worker.strip_prefix(PREFIX)
+}
+
+/// What is sent now.
+pub(crate) struct Webhooks {
+    pub(crate) alarm: Alarm,
+    room: Arc<Semaphore>,
+    in_flight: Mutex<BTreeMap<TenantId, usize>>,
+}
+
+impl Webhooks {
+    pub(crate) fn new(now: Time) -> Webhooks {
+        let webhooks = Webhooks {
+            alarm: Alarm::new(),
+            room: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            in_flight: Mutex::default(),
+        };
+        webhooks.alarm.at(now);
+        webhooks
+    }
+
+    fn full(&self) -> Vec<TenantId> {
+        let in_flight = self.in_flight.lock();
+        let full = in_flight.iter().filter(|(_, count)| **count >= IN_FLIGHT_PER_TENANT_MAX);
+        full.map(|(tenant, _)| tenant.clone()).collect()
+    }
+
+    fn began(&self, tenant: &TenantId) {
+        *self.in_flight.lock().entry(tenant.clone()).or_default() += 1;
+    }
+
+    fn ended(&self, tenant: &TenantId) {
+        let mut in_flight = self.in_flight.lock();
+        if let Some(count) = in_flight.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                in_flight.remove(tenant);
+            }
+        }
+    }
+}
+
+/// Makes or changes a webhook. `true` if it is new.
+pub(crate) async fn put(
+    engine: &Engine,
+    tenant: &TenantId,
+    name: &str,
+    webhook: &Webhook,
+) -> Result<bool, Refusal> {
+    let invalid = |detail: String| Refusal::Invalid { code: "invalid-value", detail, problems: vec![] };
+    if let Some(detail) = remote::name_problem(name).or_else(|| problem(webhook)) {
+        return Err(invalid(detail));
+    }
+    let of_fault = |fault: machine::Fault| invalid(fault.detail.unwrap_or(fault.error_type));
+    let url = engine.egress.webhook_url(&webhook.url).map_err(of_fault)?;
+    let host = url.host_str().unwrap_or_default();
+    engine.egress.webhook_secrets(tenant, &webhook.secrets, host).await.map_err(of_fault)?;
+    let created = store(engine, tenant, name, |_| Some(webhook.clone())).await?;
+    engine.webhooks.alarm.at(engine.now());
+    Ok(created)
+}
+
+/// What is wrong with it in itself.
+fn problem(webhook: &Webhook) -> Option<String> {
+    let Webhook { types, secrets, attempts_max, .. } = webhook;
+    match () {
+        () if secrets.is_empty() || secrets.len() > SECRETS_MAX => {
+            Some(format!("`secrets` names 1 to {SECRETS_MAX} secrets: `windlass secret set`"))
+        }
+        () if !(1..=100).contains(attempts_max) => Some("`attempts_max` is 1 to 100".to_owned()),
+        () => remote::types_problem(types),
+    }
+}
+
+/// Writes what `change` makes of it, guarded by its version. `true` if it is new.
+async fn store(
+    engine: &Engine,
+    tenant: &TenantId,
+    name: &str,
+    change: impl Fn(Option<Webhook>) -> Option<Webhook>,
+) -> Result<bool, Refusal> {
+    let worker = worker_of(name);
+    for _ in 0..TRIES_MAX {
+        let before = remote::find(engine, tenant, &worker).await?;
+        let (now, expected_version) = (engine.now(), before.as_ref().map_or(0, |row| row.row_version));
+        let known = before.as_ref().and_then(|row| serde_json::from_slice(&row.declaration).ok());
+        let Some(webhook) = change(known) else { return Ok(false) };
+        let row = WorkerRow {
+            name: worker.clone(),
+            declaration: crate::rows::to_json(&webhook),
+            row_version: expected_version + 1,
+            created_at: before.map_or(now, |row| row.created_at),
+            updated_at: now,
+        };
+        match remote::commit(engine, tenant, vec![Write::PutWorker { row, expected_version }]).await? {
+            Outcome::Conflict(Conflict::Version) => {}
+            Outcome::Committed => {
+                remote::changed(engine).await?;
+                return Ok(expected_version == 0);
+            }
+            other => return Err(Refusal::Unavailable(format!("{other:?}"))),
+        }
+    }
+    Err(Refusal::Busy)
+}
+
+/// The tenant's webhooks, by name.
+pub(crate) async fn list(
+    engine: &Engine,
+    tenant: &TenantId,
+) -> Result<Vec<(String, WorkerRow, Webhook)>, Refusal> {
+    let all = engine.store.workers().await.map_err(refusal::of_store)?;
+    let own = all.into_iter().filter(|one| one.tenant == *tenant).map(|one| one.row);
+    let webhook = |row: WorkerRow| {
+        let name = name_of(&row.name)?.to_owned();
+        let webhook = serde_json::from_slice(&row.declaration).ok()?;
+        Some((name, row, webhook))
+    };
+    Ok(own.filter_map(webhook).collect())
+}
+
+/// Sends until the node stops.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let stopping = engine.tasks.stopping.clone();
+    let alarm = &engine.webhooks.alarm;
+    while !stopping.is_cancelled() {
+        let until = alarm.next();
+        if engine.now() < until {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = alarm.sooner() => {}
+                () = engine.clock.sleep_until(until) => {}
+            }
+            continue;
+        }
+        alarm.reset();
+        if let Err(error) = round(&engine).await {
+            engine.tasks.heed(&error);
+            tracing::warn!(%error, "looking for messages to webhooks failed");
+            alarm.at(engine.now().after(STORE_WAIT));
+        }
+    }
+}
+
+/// Begins with what is due, as far as there is room.
+async fn round(engine: &Arc<Engine>) -> Result<(), store::Error> {
+    let workers = engine.subscribers.webhooks();
+    if workers.is_empty() {
+        return Ok(());
+    }
+    let Some(next) = engine.store.next_delivery(&workers).await? else { return Ok(()) };
+    if next > engine.now() {
+        engine.webhooks.alarm.at(next);
+        return Ok(());
+    }
+    let limit = engine.webhooks.room.available_permits();
+    if limit == 0 {
+        // Whoever ends looks again.
+        return Ok(());
+    }
+    let full = engine.webhooks.full();
+    let ask = DeliveryAsk { node: engine.node, now: engine.now(), limit, workers, full };
+    let claimed = engine.store.claim_deliveries(&ask).await?;
+    let wait = if claimed.is_empty() { BLOCKED_WAIT } else { Span::ZERO };
+    for Claimed { tenant, row } in claimed {
+        let hold = engine.held.hold(&tenant, row.key());
+        let Ok(permit) = engine.webhooks.room.clone().try_acquire_owned() else {
+            lost::release(engine, &tenant, &[row.key()]).await;
+            continue;
+        };
+        engine.webhooks.began(&tenant);
+        let of_task = engine.clone();
+        engine.tasks.spawn(async move {
+            deliver(&of_task, &tenant, row, (hold, permit)).await;
+            of_task.webhooks.ended(&tenant);
+            of_task.webhooks.alarm.at(of_task.now());
+        });
+    }
+    engine.webhooks.alarm.at(engine.now().after(wait));
+    Ok(())
+}
+
+/// One attempt at one delivery.
+async fn deliver(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    row: DeliveryRow,
+    (_hold, _permit): (Hold, OwnedSemaphorePermit),
+) {
+    let Some(webhook) = engine.subscribers.webhook(tenant, &row.worker) else {
+        return lost::release(engine, tenant, &[row.key()]).await;
+    };
+    let ids: Vec<_> = row.events.iter().collect();
+    let events = match engine.store.events_of(tenant, &ids).await {
+        Ok(events) => events,
+        Err(error) => {
+            engine.tasks.heed(&error);
+            return lost::release(engine, tenant, &[row.key()]).await;
+        }
+    };
+    let began = engine.clock.steady_micros();
+    let mut answers = HashMap::new();
+    for event in &events {
+        let handled = attempt(engine, tenant, &row.worker, &webhook, event).await;
+        answers.insert(deliveries::key_of(event.id, &row.worker), handled);
+    }
+    let micros = engine.clock.steady_micros() - began;
+    let retry = RetryPolicy {
+        attempts_max: webhook.attempts_max,
+        base: Span::from_secs(5),
+        factor: 2.0,
+        cap: Span::from_secs(6 * 3600),
+    };
+    let events: Vec<_> =
+        events.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default())).collect();
+    let settling = Settling::of_own(engine, tenant, &row.worker, &retry);
+    settling.settle_all(&[(&row, events.as_slice())], &mut answers, micros).await;
+}
+
+/// Sends one event.
+async fn attempt(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    worker: &str,
+    webhook: &Webhook,
+    event: &EventRow,
+) -> Handled {
+    let id = id::show(id::Kind::Event, event.id);
+    let message = Message { url: &webhook.url, secrets: &webhook.secrets, id: &id, body: &event.event };
+    let sent = crate::egress::discreetly(engine.egress.send_webhook(tenant, &message)).await;
+    let (status, retry_after) = match sent {
+        Ok(answered) => (answered.status, answered.retry_after),
+        Err(fault) => {
+            let is_passing =
+                ["communication", "timeout", "runtime"].iter().any(|word| fault.error_type.ends_with(word));
+            let detail = fault.detail.unwrap_or(fault.error_type);
+            return if is_passing {
+                Handled::retry(detail)
+            } else {
+                Handled::fail(Class::Validation, detail)
+            };
+        }
+    };
+    match status {
+        200..=299 => Handled::done(),
+        410 => {
+            disable(engine, tenant, worker).await;
+            Handled::fail(Class::Validation, "the receiver answered 410: the webhook is disabled")
+        }
+        300..=399 => Handled::retry(format!("the receiver answered {status}; redirects are not followed")),
+        429 | 503 => {
+            let class = if status == 429 { Class::RateLimited } else { Class::Transient };
+            let message = format!("the receiver answered {status}");
+            Handled::Retry { failure: worker::Failure { class, message }, after: retry_after }
+        }
+        _ => Handled::retry(format!("the receiver answered {status}")),
+    }
+}
+
+/// The receiver wants nothing more.
+async fn disable(engine: &Engine, tenant: &TenantId, worker: &str) {
+    let Some(name) = name_of(worker) else { return };
+    let reason = format!("the receiver answered 410 at {}", engine.now().rfc3339());
+    let disabled = store(engine, tenant, name, |known| {
+        known.map(|webhook| Webhook { disabled: Some(reason.clone()), ..webhook })
+    });
+    match disabled.await {
+        Ok(_) => tracing::warn!(%tenant, webhook = name, "a webhook is disabled: its receiver answered 410"),
+        Err(refusal) => tracing::warn!(%tenant, webhook = name, %refusal, "a webhook could not be disabled"),
+    }
+}

@@ -1,0 +1,205 @@
+//! R09, R10, W05, F21: what is emitted is carried out in order, for as long as it takes; nobody inside waits for it, and
+//! what is refused for good holds up nothing.
+
+use crate::{support::*, tap::Act};
+use bus::{Carried, Carrier, Parcel};
+use machine::Time;
+use parking_lot::Mutex;
+use runtime::buses::{Between, Bus};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use worker::async_trait;
+
+const EMITS: &str =
+    "do: [ { count: { for: { each: n, in: '[range(3)]' }, do: [ { say: { emit: { event: { with: {
+    source: 'https://a.b', type: said, data: { n: '${ $n }', of: '${ $workflow.input.of }' } } } } } } ] } } ]";
+
+type Answer = dyn Fn(&Parcel) -> Carried + Send + Sync;
+
+/// Answers as the test says, and notes what it was given.
+struct Scripted {
+    answer: Mutex<Box<Answer>>,
+    given: Mutex<Vec<Parcel>>,
+}
+
+impl Scripted {
+    fn new(answer: impl Fn(&Parcel) -> Carried + Send + Sync + 'static) -> Arc<Scripted> {
+        Arc::new(Scripted { answer: Mutex::new(Box::new(answer)), given: Mutex::default() })
+    }
+
+    fn answers(&self, answer: impl Fn(&Parcel) -> Carried + Send + Sync + 'static) {
+        *self.answer.lock() = Box::new(answer);
+    }
+
+    fn given(&self) -> Vec<(i64, i64, String)> {
+        let number = |value: &Value| value.as_i64().unwrap();
+        let given = self.given.lock();
+        let one = |parcel: &Parcel| {
+            let event: Value = serde_json::from_slice(&parcel.event).unwrap();
+            (number(&event["data"]["of"]), number(&event["data"]["n"]), parcel.id.clone())
+        };
+        given.iter().map(one).collect()
+    }
+}
+
+#[async_trait]
+impl Carrier for Scripted {
+    fn place(&self) -> String {
+        "scripted".to_owned()
+    }
+
+    async fn carry(&self, parcels: &[Parcel]) -> Vec<Carried> {
+        pass(Duration::from_millis(2)).await;
+        self.given.lock().extend_from_slice(parcels);
+        let answer = self.answer.lock();
+        parcels.iter().map(&*answer).collect()
+    }
+}
+
+fn over(carrier: &Arc<Scripted>, types: &[&str]) -> Bus {
+    let types = types.iter().map(|kind| (*kind).to_owned()).collect();
+    Bus { name: "main".to_owned(), types, carrier: carrier.clone(), incomings: None }
+}
+
+async fn settled(world: &World) {
+    until(|| async {
+        let counts = world.counts().await;
+        counts.outbox + counts.deliveries == 0
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_emitted_is_carried_in_order_and_what_is_published_is_not() {
+    let world = World::new();
+    let carrier = Scripted::new(|_| Carried::Confirmed);
+    let node = world.build().bus(over(&carrier, &["said"])).start().await;
+    node.deploy("emits", EMITS).await;
+    for of in 0..5 {
+        node.start("emits", json!({ "of": of })).await;
+    }
+    let outside = json!({ "specversion": "1.0", "id": "x", "source": "s", "type": "said" });
+    node.handle.publish(&node.tenant, machine::Data::from_json(outside)).await.unwrap();
+    until(|| async { carrier.given().len() == 15 }).await;
+    settled(&world).await;
+    for of in 0..5 {
+        let said: Vec<i64> = carrier.given().iter().filter(|one| one.0 == of).map(|one| one.1).collect();
+        assert_eq!(said, [0, 1, 2]);
+    }
+    let state = node.handle.buses().remove(0);
+    assert_eq!((state.carried, state.refused, state.away), (15, 0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_inside_waits_for_a_bus_that_is_away() {
+    let world = World::new();
+    let carrier = Scripted::new(|_| Carried::Failed("away".to_owned()));
+    let node = world.build().bus(over(&carrier, &["*"])).start().await;
+    node.deploy("emits", EMITS).await;
+    node.deploy("hears", "do: [ { hear: { listen: { to: { one: { with: { type: said } } } } } } ]").await;
+    let hears = node.start("hears", json!({})).await;
+    let emits = node.start("emits", json!({ "of": 0 })).await;
+    node.output(emits).await;
+    node.output(hears).await;
+    until(|| async { world.counts().await.outbox == 0 }).await;
+    pass(secs(600)).await;
+    assert_eq!(world.counts().await.deliveries, 3, "they wait");
+    let tries = carrier.given().len();
+    assert!((30..=140).contains(&tries), "tried again now and then, not all the time: {tries}");
+    assert!(carrier.given().iter().all(|one| one.1 == 0), "the second waits for the first");
+    assert!(node.handle.buses()[0].away.is_some());
+    let depth = node.handle.bus_depths().await.unwrap().remove(0).unwrap();
+    assert_eq!(depth.rows, 3);
+    carrier.answers(|_| Carried::Confirmed);
+    settled(&world).await;
+    let mut ids: Vec<String> = carrier.given().into_iter().map(|one| one.2).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "every event keeps its id");
+    assert!(node.handle.buses()[0].away.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_good_is_a_dead_letter_and_holds_up_nothing() {
+    let world = World::new();
+    let is_second = |parcel: &Parcel| String::from_utf8_lossy(&parcel.event).contains("\"n\":1");
+    let carrier = Scripted::new(move |parcel| match is_second(parcel) {
+        true => Carried::Refused("too large".to_owned()),
+        false => Carried::Confirmed,
+    });
+    let node = world.build().bus(over(&carrier, &["said"])).start().await;
+    node.deploy("emits", EMITS).await;
+    node.start("emits", json!({ "of": 0 })).await;
+    let letter = world.letter().await;
+    settled(&world).await;
+    assert_eq!((letter.source.as_str(), letter.reason.as_str()), ("delivery", "refused"));
+    assert!(letter.detail.contains("too large"), "{}", letter.detail);
+    assert_eq!(carrier.given().iter().map(|one| one.1).collect::<Vec<_>>(), [0, 1, 2]);
+    carrier.answers(|_| Carried::Confirmed);
+    node.handle.replay_dead_letter(&node.tenant, letter.id, "ann").await.unwrap();
+    until(|| async { carrier.given().len() == 4 }).await;
+    settled(&world).await;
+    assert_eq!(carrier.given()[3].2, carrier.given()[1].2, "the same id");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_while_others_are_carried_is_tried_again_later() {
+    let world = World::new();
+    let is_of_one = |parcel: &Parcel| String::from_utf8_lossy(&parcel.event).contains("\"of\":1");
+    let carrier = Scripted::new(move |parcel| match is_of_one(parcel) {
+        true => Carried::Failed("not this one".to_owned()),
+        false => Carried::Confirmed,
+    });
+    let node = world.build().bus(over(&carrier, &["said"])).start().await;
+    node.deploy("emits", EMITS).await;
+    for of in 0..3 {
+        node.start("emits", json!({ "of": of })).await;
+    }
+    until(|| async { node.handle.buses()[0].carried >= 6 }).await;
+    pass(secs(300)).await;
+    assert_eq!(world.counts().await.deliveries, 3);
+    carrier.answers(|_| Carried::Confirmed);
+    settled(&world).await;
+    let of_one: Vec<i64> = carrier.given().iter().filter(|one| one.0 == 1).map(|one| one.1).collect();
+    assert!(of_one.is_sorted(), "{of_one:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_after_carrying_carries_again_with_the_same_id() {
+    let world = World::new();
+    let carrier = Scripted::new(|_| Carried::Confirmed);
+    let node = world.build().bus(over(&carrier, &["said"])).start().await;
+    node.deploy("emits", EMITS).await;
+    let settles = |commit: &store::Commit| {
+        commit.writes.iter().any(|write| matches!(write, store::Write::ConsumeDelivery { .. }))
+    };
+    node.tap.once(settles, Act::CrashBefore);
+    node.start("emits", json!({ "of": 0 })).await;
+    until(|| async { !carrier.given().is_empty() }).await;
+    pass(secs(5)).await;
+    node.crash().await;
+    let _node = world.build().bus(over(&carrier, &["said"])).sole().start().await;
+    settled(&world).await;
+    let given = carrier.given();
+    assert_eq!(given.iter().map(|one| one.1).collect::<Vec<_>>(), [0, 0, 1, 2]);
+    assert_eq!(given[0].2, given[1].2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_bus_has_lost_is_carried_again() {
+    let world = World::new();
+    let carrier = Scripted::new(|_| Carried::Confirmed);
+    let node = world.build().bus(over(&carrier, &["said"])).start().await;
+    node.deploy("emits", EMITS).await;
+    node.start("emits", json!({ "of": 0 })).await;
+    until(|| async { carrier.given().len() == 3 }).await;
+    settled(&world).await;
+    node.handle.create_tenant(&node.tenant, "made for this").await.unwrap();
+    let all = Between { since: Time(0), until: None };
+    assert_eq!(node.handle.resend("main", Some(&node.tenant), all).await.unwrap(), 3);
+    settled(&world).await;
+    let given = carrier.given();
+    assert_eq!(given[..3], given[3..]);
+    let later = Between { since: world.now().after(machine::time::Span::from_secs(60)), until: None };
+    assert_eq!(node.handle.resend("main", None, later).await.unwrap(), 0);
+    assert!(node.handle.resend("other", None, all).await.is_err());
+}
