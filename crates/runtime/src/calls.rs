@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     held::Hold,
     lanes::Item,
-    scripts, slots, spans, trace,
+    lost, scripts, slots, spans, trace,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
@@ -34,6 +34,7 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
     if engine.is_stopping() {
         return;
     }
+    lost::give_back(engine, engine.calls.take_parked());
     while let Some(item) = engine.calls.next() {
         let engine_of_call = engine.clone();
         engine.tasks.spawn(async move {

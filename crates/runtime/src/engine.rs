@@ -23,6 +23,7 @@ use crate::{
     spans::Spans,
     subscribers::Subscribers,
     tasks::Tasks,
+    tenants::Tenants,
 };
 use async_trait::async_trait;
 use machine::{Data, Fault, Subject, TenantId, Time, expr::Evaluation, fault::Kind, token::Origin};
@@ -66,6 +67,7 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clocks: Clocks,
+    pub(crate) tenants: Tenants,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) evaluator: Arc<dyn Evaluate>,
     pub(crate) options: Options,

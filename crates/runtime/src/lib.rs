@@ -8,6 +8,7 @@
 mod addressing;
 pub mod api;
 mod asked;
+mod bucket;
 mod callees;
 mod calls;
 mod children;
@@ -55,10 +56,10 @@ mod subscribers;
 mod tasks;
 mod tasks_for_people;
 mod telling;
+pub mod tenants;
 mod trace;
 mod turn;
 mod versions;
-mod weights;
 
 pub use definitions::Programs;
 pub use handle::Handle;
@@ -66,4 +67,4 @@ pub use node::{Node, Parts};
 pub use options::Options;
 pub use schedules::ScheduleOrder;
 pub use tasks::Halt;
-pub use weights::WEIGHT_MAX;
+pub use tenants::{TenantOrder, WEIGHT_MAX};

@@ -27,6 +27,7 @@ use crate::{
     spans::{NoSpans, Spans},
     subscribers::{self, Subscribers},
     tasks::{Halt, Tasks},
+    tenants::{self, Tenants},
 };
 use futures_util::future::BoxFuture;
 use machine::{Time, token::Origin};
@@ -159,22 +160,16 @@ impl Node {
             store,
             clock,
             clocks: Clocks::default(),
+            tenants: Tenants::default(),
             entropy,
             evaluator,
             options,
             tasks,
         });
         engine.clocks.set(engine.store.clocks().await?);
+        tenants::reload(&engine).await?;
         subscribers::reload(&engine).await?;
-        let tasks = &engine.tasks;
-        // A stop waits for the finder, so that it claims nothing after the node has left.
-        tasks.spawn(finder::run(engine.clone()));
-        tasks.spawn(deliveries::run(engine.clone()));
-        tasks.spawn(schedules::run(engine.clone()));
-        tasks.spawn_pump(outbox::run(engine.clone(), bus));
-        tasks.spawn_pump(keep_lease(engine.clone(), sole));
-        tasks.spawn_pump(retention::run(engine.clone()));
-        tasks.spawn_pump(hints::run(engine.clone()));
+        start_pumps(&engine, bus, sole);
         secrets::reseal(&engine).await?;
         Ok(Node { engine })
     }
@@ -216,6 +211,18 @@ impl Node {
     pub fn halted(&self) -> Option<Halt> {
         self.engine.tasks.halted()
     }
+}
+
+fn start_pumps(engine: &Arc<Engine>, bus: Arc<dyn Publish>, sole: bool) {
+    let tasks = &engine.tasks;
+    // A stop waits for the finder, so that it claims nothing after the node has left.
+    tasks.spawn(finder::run(engine.clone()));
+    tasks.spawn(deliveries::run(engine.clone()));
+    tasks.spawn(schedules::run(engine.clone()));
+    tasks.spawn_pump(outbox::run(engine.clone(), bus));
+    tasks.spawn_pump(keep_lease(engine.clone(), sole));
+    tasks.spawn_pump(retention::run(engine.clone()));
+    tasks.spawn_pump(hints::run(engine.clone()));
 }
 
 /// Renews the lease every third of it and takes over nodes whose lease ended.

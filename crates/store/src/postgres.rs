@@ -13,6 +13,7 @@ mod channel;
 mod claim;
 mod dataset;
 mod delivery;
+mod departure;
 mod doctor;
 mod error;
 mod event;

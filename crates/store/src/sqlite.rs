@@ -11,6 +11,7 @@ mod claim;
 mod core;
 mod dataset;
 mod delivery;
+mod departure;
 mod doctor;
 mod error;
 mod event;

@@ -145,6 +145,15 @@ pub struct Purged {
     pub next: Option<PurgeMark>,
 }
 
+/// What one call of [`crate::Store::purge_tenant`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantPurged {
+    pub tenant: machine::TenantId,
+    pub rows: u64,
+    /// Nothing of it is left.
+    pub gone: bool,
+}
+
 /// Which schedules to list, by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleFilter {

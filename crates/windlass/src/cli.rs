@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// Dead letters: list, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
-    /// Tenants: create, change, list
+    /// Tenants: create, change, show, list, limit, suspend, degrade, resume, delete, restore
     #[command(subcommand, alias = "tenants")]
     Tenant(tenant::Verb),
     /// API keys: create, list, revoke

@@ -48,5 +48,6 @@ mod snapshot;
 mod spans;
 mod starts;
 mod stop;
+mod tenants;
 mod timers;
 mod walk;

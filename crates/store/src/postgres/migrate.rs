@@ -38,6 +38,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V7__deliveries.sql"),
         oldest: 1,
     },
+    Migration {
+        name: "standing",
+        sql: include_str!("../../migrations/postgres/V8__standing.sql"),
+        oldest: 1,
+    },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

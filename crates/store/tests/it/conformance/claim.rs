@@ -129,7 +129,7 @@ pub(crate) async fn a_crowded_queue_is_shared_out_by_weight(opened: &Opened) {
     assert_eq!((signals().await, timers().await), ((8, 0), (8, 0)));
     assert_eq!((signals().await, timers().await, calls().await), ((8, 6), (8, 6), (8, 6)));
     // A weight that changes counts at once, for what is queued already.
-    let change = Write::ChangeTenant { title: None, weight: Some(1) };
+    let change = Write::ChangeTenant(TenantChange { weight: Some(1), ..TenantChange::default() });
     opened.commit(vec![Commit { tenant: cold.clone(), writes: vec![change] }]).await;
     assert_eq!((signals().await, timers().await, calls().await), ((8, 4), (8, 4), (8, 4)));
     // Alone again, the other has all of it.
@@ -139,7 +139,11 @@ pub(crate) async fn a_crowded_queue_is_shared_out_by_weight(opened: &Opened) {
 pub(crate) async fn tenants_change_where_something_is_given(opened: &Opened) {
     let change = |title: Option<&str>, weight| Commit {
         tenant: acme(),
-        writes: vec![Write::ChangeTenant { title: title.map(str::to_owned), weight }],
+        writes: vec![Write::ChangeTenant(TenantChange {
+            title: title.map(str::to_owned),
+            weight,
+            ..TenantChange::default()
+        })],
     };
     assert_eq!(opened.commit(vec![change(None, Some(2))]).await, [Outcome::Conflict(Conflict::Gone)]);
     opened.put(vec![Write::CreateTenant(tenant_row("acme"))]).await;

@@ -6,7 +6,7 @@ use machine::Time;
 use store::{rows::*, views::DeliveryFilter, *};
 use uuid::Uuid;
 
-fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
+pub(super) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
     DeliveryRow {
         id: id(number),
         worker: worker.into(),

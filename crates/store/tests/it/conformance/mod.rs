@@ -16,6 +16,7 @@ mod payload;
 mod purge;
 mod schedule;
 mod secret;
+mod standing;
 mod task;
 mod tenant;
 
@@ -167,6 +168,11 @@ macro_rules! every_case {
                 schedule {
                     schedules_are_guarded_by_version_and_found_when_due a_slot_lands_once
                     a_clock_moves_what_its_tenant_has_queued a_collection_is_guarded_by_its_version
+                }
+                standing {
+                    nothing_of_a_parked_tenant_is_found a_degraded_tenant_starts_nothing_by_itself
+                    a_standing_is_guarded limits_change_where_given open_instances_are_counted_up_to_a_bound
+                    a_tenant_that_leaves_goes_with_all_its_rows
                 }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
                 tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }
