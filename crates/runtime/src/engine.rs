@@ -17,6 +17,7 @@ use crate::{
     lanes::Queue,
     metrics::Metrics,
     options::Options,
+    polls::Polls,
     sandbox::{NotRun, ScriptCall},
     secrets::Keyring,
     slots::Slots,
@@ -88,6 +89,7 @@ pub(crate) struct Engine {
     pub(crate) subscribers: Subscribers,
     /// Wakes those who ask for deliveries of workers that are somewhere else.
     pub(crate) polled: Notify,
+    pub(crate) polls: Polls,
     pub(crate) egress: Egress,
     pub(crate) secrets: Keyring,
     pub(crate) wake: Wake,

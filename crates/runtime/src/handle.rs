@@ -11,6 +11,7 @@ use crate::{
     dead_letters, definitions,
     engine::Engine,
     events,
+    explain::{self, Explanation},
     hub::End,
     library, publishing, refusal, schedules, secrets, signals, starts, tasks_for_people, tenants,
     turn::{self, Work},
@@ -324,6 +325,16 @@ impl Handle {
     pub async fn compensation(&self, tenant: &TenantId, instance: Uuid) -> Answer<Vec<Undo>> {
         let current = turn::look(&self.engine, tenant, instance).await?;
         Ok(compensation(&current.program, &current.state))
+    }
+
+    /// Why the instance does not go on: what it waits for, who holds it, what is in its way.
+    pub async fn explain(&self, tenant: &TenantId, instance: Uuid) -> Answer<Explanation> {
+        explain::instance(&self.engine, tenant, instance).await
+    }
+
+    /// Why the delivery is not done yet.
+    pub async fn explain_delivery(&self, tenant: &TenantId, delivery: Uuid) -> Answer<Explanation> {
+        explain::delivery(&self.engine, tenant, delivery).await
     }
 
     /// Waits up to `wait` for the end.

@@ -61,6 +61,14 @@ impl Default for Rule {
     }
 }
 
+/// Which bound keeps something from being handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Tenant(usize),
+    Target(usize),
+    Node(usize),
+}
+
 struct Lanes<T> {
     tenants: BTreeMap<TenantId, Lane<T>>,
     /// Tenants with something queued, in the order they are served.
@@ -156,6 +164,21 @@ impl<T: Targeted> Queue<T> {
             taken.extend(std::mem::take(&mut lane.queued).into_values().flatten());
         }
         taken
+    }
+
+    /// What keeps the next of the tenant for the target from being handed out now, if anything does.
+    pub(crate) fn full_for(&self, tenant: &TenantId, target: &str) -> Option<Full> {
+        let lanes = self.shared.lanes.lock();
+        let tenant_max = lanes.rule(tenant).in_flight_max;
+        let target_max = self.shared.caps.get(target).copied().unwrap_or(usize::MAX);
+        let of_tenant = lanes.tenants.get(tenant).map_or(0, |lane| lane.in_flight);
+        let of_target = lanes.busy.get(target).copied().unwrap_or(0);
+        match () {
+            () if of_tenant >= tenant_max => Some(Full::Tenant(tenant_max)),
+            () if of_target >= target_max => Some(Full::Target(target_max)),
+            () if lanes.in_flight >= self.shared.in_flight_max => Some(Full::Node(self.shared.in_flight_max)),
+            () => None,
+        }
     }
 
     /// Tenants that have a lane.
@@ -464,6 +487,8 @@ mod tests {
         push(&queue, &held, "zoo", 10, "a");
         let under_way: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
         assert_eq!(under_way, [0, 10, 1]);
+        assert_eq!(queue.full_for(&tenant("acme"), "a"), Some(Full::Tenant(2)));
+        assert_eq!(queue.full_for(&tenant("zoo"), "a"), None);
         queue.done(&tenant("acme"), "a");
         assert_eq!(queue.next().map(|item| item.row.token), Some(2));
     }

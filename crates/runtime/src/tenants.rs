@@ -149,6 +149,7 @@ pub(crate) async fn reload(engine: &Arc<Engine>) -> Result<(), store::Error> {
     for tenant in &left {
         engine.definitions.forget(tenant);
         engine.metrics.forget(tenant.as_str());
+        engine.polls.forget(tenant);
     }
     if !left.is_empty() && engine.options.dev_clock {
         clocks::reload(engine).await?;

@@ -14,6 +14,7 @@ pub mod routes;
 
 mod app;
 mod auth;
+mod backlog;
 mod body;
 mod bulk;
 mod clock;
@@ -26,6 +27,7 @@ mod deliveries;
 mod docs;
 mod etag;
 mod events;
+mod explain;
 mod feed;
 mod frame;
 mod health;

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs, events,
-    feed, frame, health, history, instances, keys, me, metrics,
+    auth, backlog, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs,
+    events, explain, feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -92,6 +92,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(history::list))
         .routes(routes!(result::read))
         .routes(routes!(compensation::read))
+        .routes(routes!(explain::instance))
         .routes(routes!(orders::signal))
         .routes(routes!(orders::signal_by_token))
         .routes(routes!(orders::cancel))
@@ -117,6 +118,9 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(workers::list))
         .routes(routes!(workers::put, workers::delete))
         .routes(routes!(workers::poll))
+        .routes(routes!(backlog::list))
+        .routes(routes!(backlog::read))
+        .routes(routes!(explain::delivery))
         .routes(routes!(deliveries::complete))
         .routes(routes!(deliveries::fail))
         .routes(routes!(deliveries::heartbeat))

@@ -178,6 +178,8 @@ pub trait Store: Send + Sync + 'static {
         namespace: &str,
         name: &str,
     ) -> Result<Vec<DefinitionSummary>>;
+    /// Where a queue row stands; `None` if it is gone.
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>>;
     /// The calls of one instance that are not answered yet, oldest first.
     async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>>;
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>>;

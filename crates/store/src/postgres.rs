@@ -21,6 +21,7 @@ mod feed;
 mod list;
 mod migrate;
 mod node;
+mod place;
 mod plan;
 mod pool;
 pub mod probe;

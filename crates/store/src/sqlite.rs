@@ -22,6 +22,7 @@ mod lock;
 mod migrate;
 mod node;
 mod open;
+mod place;
 mod pool;
 pub mod probe;
 mod purge;

@@ -173,6 +173,21 @@ pub struct EventFilter {
     pub source: Option<String>,
 }
 
+/// The most rows that [`crate::Store::place`] counts.
+pub const AHEAD_MAX: u64 = 10_000;
+
+/// Where a queue row stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The node that has it.
+    pub owner: Option<Uuid>,
+    /// Calls, or deliveries for the same worker, of the same tenant that nobody has and that became visible earlier; counted
+    /// up to [`AHEAD_MAX`].
+    pub ahead: u64,
+    /// The delivery of the same order key that comes first.
+    pub behind: Option<Uuid>,
+}
+
 /// Which deliveries to list.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {

@@ -8,7 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant, worker,
+        admin, api, dataset, def, delivery, dev, dlq, event, instance, key, schedule, secret, task, tenant,
+        worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -81,7 +82,7 @@ pub(crate) enum Command {
     #[command(subcommand, visible_alias = "definition", aliases = ["defs", "definitions"])]
     Def(def::Verb),
     /// Instances: start, list, show, watch, signal, cancel, pause, resume, retry, migrate, result,
-    /// history
+    /// history, explain
     #[command(subcommand, alias = "instances")]
     Instance(instance::Verb),
     /// Tasks for people: list, show, claim, release, assign, complete
@@ -111,6 +112,9 @@ pub(crate) enum Command {
     /// Workers that are somewhere else and ask for events: declare, list, delete
     #[command(subcommand, alias = "workers")]
     Worker(worker::Verb),
+    /// Deliveries that are not done yet: list, show, explain
+    #[command(subcommand, alias = "deliveries")]
+    Delivery(delivery::Verb),
     /// Back up and restore the data of an embedded engine; move tenants from store to store
     #[command(subcommand)]
     Admin(admin::Verb),

@@ -89,6 +89,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Worker(verb) => {
             ask(cli.global, out, async |context| verb::worker::run(verb, &context).await)
         }
+        Command::Delivery(verb) => {
+            ask(cli.global, out, async |context| verb::delivery::run(verb, &context).await)
+        }
         Command::Admin(verb) => engine(verb::admin::run(verb, &out)),
         Command::Bench(args) => engine(async {
             bench::run(args, &out).await.map_err(|error| Failure::failed(format!("{error:#}")))

@@ -26,6 +26,7 @@ mod dev_clock;
 mod egress;
 mod envelope;
 mod events;
+mod explain;
 mod fanout;
 mod hints;
 mod http;

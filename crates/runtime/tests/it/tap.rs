@@ -370,6 +370,9 @@ impl Store for Tap {
     async fn purge(&self, purge: &Purge) -> Result<Purged> {
         pass!(self.purge(purge))
     }
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        pass!(self.place(tenant, row))
+    }
     async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
         pass!(self.purge_tenant(now, limit))
     }

@@ -368,6 +368,10 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.purge(&self.more(purge)).await
     }
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        self.read().await?;
+        self.inner.place(tenant, row).await
+    }
     async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
         self.read().await?;
         self.inner.purge_tenant(now, limit).await

@@ -445,6 +445,10 @@ impl Store for Postgres {
         self.retire_history(ended_before).await
     }
 
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        self.place_of(tenant, row).await
+    }
+
     async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
         self.purge_leaving(now, limit).await
     }

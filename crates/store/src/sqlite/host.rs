@@ -363,6 +363,11 @@ impl<H: Host> Store for H {
         self.write(move |core| core.purge(&purge)).await
     }
 
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.place(&tenant, row)).await
+    }
+
     async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
         self.write(move |core| core.purge_tenant(now, limit)).await
     }

@@ -25,6 +25,7 @@ mod serve;
 mod signals;
 mod standby;
 mod telemetry;
+mod tenants;
 mod tutorial;
 mod up;
 mod verbs;

@@ -222,6 +222,31 @@ pub(crate) async fn next_due_is_the_earliest_unowned(opened: &Opened) {
     assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(600)));
 }
 
+pub(crate) async fn a_row_says_where_it_stands(opened: &Opened) {
+    let me = Some(node(1));
+    let writes = vec![
+        Write::Signal(signal(1, 5, me)),
+        Write::Timer(timer(1, 5, None)),
+        Write::Call(call(1, 5, None)),
+        Write::Call(call(2, 7, None)),
+        Write::Call(call(3, 9, me)),
+        Write::Call(call(4, 6, me)),
+    ];
+    opened.put(writes.clone()).await;
+    opened.commit(vec![Commit { tenant: tenant("zoo"), writes }]).await;
+    let place = async |row: QueueKey| opened.store.place(&acme(), row).await.unwrap();
+    let of = |owner, ahead| Some(views::Place { owner, ahead, behind: None });
+    let instance = id(1);
+    assert_eq!(place(QueueKey::Signal { id: id(1) }).await, of(me, 0));
+    assert_eq!(place(QueueKey::Timer { instance, token: 1 }).await, of(None, 0));
+    assert_eq!(place(QueueKey::Timer { instance, token: 9 }).await, None);
+    assert_eq!(place(QueueKey::Call { instance, token: 1 }).await, of(None, 0));
+    assert_eq!(place(QueueKey::Call { instance, token: 2 }).await, of(None, 1));
+    assert_eq!(place(QueueKey::Call { instance, token: 3 }).await, of(me, 2));
+    assert_eq!(place(QueueKey::Call { instance, token: 9 }).await, None);
+    assert_eq!(place(QueueKey::Delivery { id: id(9) }).await, None);
+}
+
 pub(crate) async fn limit_holds(opened: &Opened) {
     opened.put((0..20).map(|n| Write::Timer(timer(n, 20 - n as i64, None))).collect()).await;
     let tokens = |rows: Vec<TimerRow>| rows.into_iter().map(|row| row.token).collect::<Vec<_>>();

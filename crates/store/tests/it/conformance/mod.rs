@@ -121,11 +121,11 @@ macro_rules! every_case {
                     a_crowded_queue_is_shared_out_by_weight tenants_change_where_something_is_given
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
-                    next_due_is_the_earliest_unowned limit_holds
+                    next_due_is_the_earliest_unowned limit_holds a_row_says_where_it_stands
                 }
                 delivery {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
-                    of_one_key_one_comes_after_the_other what_is_lent_comes_back_unless_it_is_answered
+                    of_one_key_one_comes_after_the_other a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
                     workers_are_put_changed_and_deleted
                 }
