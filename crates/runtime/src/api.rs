@@ -26,6 +26,12 @@ pub enum Refusal {
     /// `If-Match` names another version.
     #[error("the object changed: it is at version {current}")]
     Stale { current: i64 },
+    /// The tenant does nothing now: an operator has to resume it. `code` is a stable kebab-case word.
+    #[error("{detail}")]
+    Parked { code: &'static str, detail: String },
+    /// A limit of the tenant is reached: come back after so long.
+    #[error("{detail}")]
+    Limited { code: &'static str, detail: String, after: machine::time::Span },
     /// Shed before acknowledging: come back later.
     #[error("too much work is queued; retry later")]
     Busy,

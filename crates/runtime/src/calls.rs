@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     held::Hold,
     lanes::Item,
-    scripts, slots, spans, trace,
+    lost, scripts, slots, spans, trace,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
@@ -29,11 +29,17 @@ const OPENAPI: &str = "openapi";
 /// How long a call waits before it is looked at again when no worker of its name is registered.
 const NO_WORKER_WAIT: Span = Span::from_secs(5);
 
+/// Whether the target is a part of the engine and no worker.
+pub(crate) fn is_built_in(target: &str) -> bool {
+    [HTTP, OPENAPI, SCRIPT].contains(&target)
+}
+
 /// Hands out every call that may run now.
 pub(crate) fn pump(engine: &Arc<Engine>) {
     if engine.is_stopping() {
         return;
     }
+    lost::give_back(engine, engine.calls.take_parked());
     while let Some(item) = engine.calls.next() {
         let engine_of_call = engine.clone();
         engine.tasks.spawn(async move {
@@ -104,8 +110,7 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
         Attempted::Failed { .. } => "failed",
     };
     // Tenants choose names at will; only those this node knows become labels.
-    let built_in = [HTTP, OPENAPI, SCRIPT].contains(&row.target.as_str());
-    let known = built_in || engine.callees.is_known(&row.target);
+    let known = is_built_in(&row.target) || engine.callees.is_known(&row.target);
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, outcome, micros);
     spans::of_call(engine, &tenant, &row, &call, (micros, attempted.failure()));

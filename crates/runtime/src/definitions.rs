@@ -132,6 +132,13 @@ impl Definitions {
         self.exact(tenant, &row.namespace, &row.name, &row.version).await
     }
 
+    /// A tenant is gone; one that comes under its name has definitions of its own.
+    pub(crate) fn forget(&self, tenant: &TenantId) {
+        let mut cache = self.cache.lock();
+        cache.programs.retain(|(of, _, _, _), _| of != tenant);
+        cache.order.retain(|(of, _, _, _)| of != tenant);
+    }
+
     fn remember(&self, key: Key, program: Arc<Program>) {
         let mut cache = self.cache.lock();
         let Cache { programs, order } = &mut *cache;

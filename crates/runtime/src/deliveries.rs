@@ -7,6 +7,7 @@ pub(crate) mod settle;
 
 use crate::{
     engine::Engine,
+    finder,
     held::Hold,
     lanes::{Item, Reservation, Targeted},
     lost,
@@ -43,6 +44,10 @@ pub(crate) struct Handed {
 impl Targeted for Handed {
     fn target(&self) -> &str {
         &self.row.worker
+    }
+
+    fn key(&self) -> QueueKey {
+        self.row.key()
     }
 
     fn units(&self) -> usize {
@@ -141,6 +146,10 @@ async fn claim(engine: &Arc<Engine>, workers: &[String], rows_max: usize) -> Res
         }
     }
     pump(engine);
+    if no_room.keys().any(|tenant| engine.tenants.standing(tenant).is_parked()) {
+        // The store would not have handed them out: this node has missed that they may go on.
+        finder::remind(engine).await;
+    }
     for (tenant, rows) in no_room {
         lost::release(engine, &tenant, &rows).await;
     }
@@ -171,6 +180,7 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
     if engine.is_stopping() {
         return;
     }
+    lost::give_back(engine, engine.deliveries.take_parked());
     while let Some(item) = engine.deliveries.next() {
         let worker = engine.subscribers.worker(&item.row.row.worker);
         let batch_max = worker.and_then(|worker| worker.on.as_ref()).map_or(1, |on| on.batch_max);

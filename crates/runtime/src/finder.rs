@@ -10,8 +10,8 @@ use crate::{
     lost::Suspects,
     slots, subscribers,
     telling::deliver_signal,
+    tenants,
     turn::{Source, Work},
-    weights,
 };
 use machine::{Command, TenantId, Time, time::Span};
 use std::{
@@ -34,8 +34,8 @@ const FULL_LANE_WAIT: Span = Span::from_millis(100);
 /// How long it waits when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(500);
 
-/// Re-scans between two looks at the weights of tenants.
-const RESCANS_PER_WEIGHTS: u32 = 10;
+/// Re-scans between two looks at what tenants may do.
+const RESCANS_PER_REMINDER: u32 = 10;
 
 /// How the rest of the node tells the finder that something becomes due.
 pub(crate) struct Wake {
@@ -44,6 +44,8 @@ pub(crate) struct Wake {
     pub(crate) slots: Alarm,
     /// For the pump of deliveries.
     pub(crate) deliveries: Alarm,
+    /// For retention: a tenant that was deleted may go.
+    pub(crate) departures: Alarm,
     pub(crate) outbox: Notify,
 }
 
@@ -82,7 +84,13 @@ impl Alarm {
 
 impl Wake {
     pub(crate) fn new() -> Wake {
-        Wake { queues: Alarm::new(), slots: Alarm::new(), deliveries: Alarm::new(), outbox: Notify::new() }
+        Wake {
+            queues: Alarm::new(),
+            slots: Alarm::new(),
+            deliveries: Alarm::new(),
+            departures: Alarm::new(),
+            outbox: Notify::new(),
+        }
     }
 
     /// Something in the queues becomes due at `time`.
@@ -124,7 +132,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.webhooks.alarm.at(engine.now());
             engine.wake.slots.at(engine.now());
             // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
-            rescans = (rescans + 1) % RESCANS_PER_WEIGHTS;
+            rescans = (rescans + 1) % RESCANS_PER_REMINDER;
             if rescans == 1 {
                 remind(&engine).await;
             }
@@ -147,11 +155,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 /// Reads again what the node keeps in mind of tenants.
-pub(crate) async fn remind(engine: &Engine) {
+pub(crate) async fn remind(engine: &Arc<Engine>) {
     engine.buses.tenants.notify_waiters();
-    if let Err(error) = weights::reload(engine).await {
+    if let Err(error) = tenants::reload(engine).await {
         engine.tasks.heed(&error);
-        tracing::warn!(%error, "reading the weights of tenants failed");
+        tracing::warn!(%error, "reading what tenants may do failed");
     }
     if let Err(error) = subscribers::reload(engine).await {
         engine.tasks.heed(&error);
@@ -207,6 +215,10 @@ async fn find(engine: &Arc<Engine>) -> Result<usize, store::Error> {
         }
     }
     calls::pump(engine);
+    if unclaimed.keys().any(|tenant| engine.tenants.standing(tenant).is_parked()) {
+        // The store would not have handed them out: this node has missed that they may go on.
+        remind(engine).await;
+    }
     for (tenant, rows) in unclaimed {
         put_back(engine, &tenant, rows).await;
     }

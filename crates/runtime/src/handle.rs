@@ -1,6 +1,7 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
 mod buses;
+mod standing;
 mod webhooks;
 mod workers;
 
@@ -12,10 +13,10 @@ use crate::{
     dead_letters, definitions,
     engine::Engine,
     events,
+    explain::{self, Explanation},
     hub::End,
-    library, publishing, refusal, schedules, secrets, signals, starts, tasks_for_people,
+    library, publishing, refusal, schedules, secrets, signals, starts, tasks_for_people, tenants,
     turn::{self, Work},
-    weights,
 };
 use futures_util::future::BoxFuture;
 use machine::{
@@ -149,11 +150,15 @@ impl Handle {
 
     /// Publishes an event addressed to nobody. With the same source and id again it has no second effect.
     pub async fn publish(&self, tenant: &TenantId, event: Data) -> Answer<Published> {
+        tenants::admit_publish(&self.engine, tenant, 1)?;
         events::publish(&self.engine, tenant, event).await
     }
 
     /// Publishes many; each is answered by itself, in order.
     pub async fn publish_many(&self, tenant: &TenantId, events: Vec<Data>) -> Vec<Answer<Published>> {
+        if let Err(refusal) = tenants::admit_publish(&self.engine, tenant, events.len()) {
+            return events.iter().map(|_| Err(refusal.clone())).collect();
+        }
         publishing::publish_many(&self.engine, tenant, events).await
     }
 
@@ -235,6 +240,7 @@ impl Handle {
 
     /// Answers the signal's id once it is durable. Sending again with the same id has no second effect.
     pub async fn signal(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
+        self.is_writable(tenant)?;
         let view = self.engine.store.instance(tenant, instance).await.map_err(refusal::of_store)?;
         let view = view.ok_or_else(|| Refusal::NotFound("instance".to_owned()))?;
         // A faulted instance may be run again, so it still takes signals.
@@ -270,6 +276,7 @@ impl Handle {
 
     /// Keeps a signal for an instance that may not have started yet.
     pub async fn signal_early(&self, tenant: &TenantId, instance: Uuid, signal: Signal) -> Answer<Uuid> {
+        self.is_writable(tenant)?;
         signals::signal(&self.engine, tenant, instance, signal).await
     }
 
@@ -320,6 +327,16 @@ impl Handle {
     pub async fn compensation(&self, tenant: &TenantId, instance: Uuid) -> Answer<Vec<Undo>> {
         let current = turn::look(&self.engine, tenant, instance).await?;
         Ok(compensation(&current.program, &current.state))
+    }
+
+    /// Why the instance does not go on: what it waits for, who holds it, what is in its way.
+    pub async fn explain(&self, tenant: &TenantId, instance: Uuid) -> Answer<Explanation> {
+        explain::instance(&self.engine, tenant, instance).await
+    }
+
+    /// Why the delivery is not done yet.
+    pub async fn explain_delivery(&self, tenant: &TenantId, delivery: Uuid) -> Answer<Explanation> {
+        explain::delivery(&self.engine, tenant, delivery).await
     }
 
     /// Waits up to `wait` for the end.
@@ -432,39 +449,6 @@ impl Handle {
         datasets::items(self.store().as_ref(), tenant, dataset, from, to).await.map_err(refusal::of_store)
     }
 
-    pub async fn create_tenant(&self, tenant: &TenantId, title: &str) -> Answer<()> {
-        let row = TenantRow {
-            id: tenant.clone(),
-            title: title.to_owned(),
-            status: "active".to_owned(),
-            weight: 1,
-            created_at: self.engine.now(),
-        };
-        match self.commit(tenant, vec![Write::CreateTenant(row)]).await? {
-            Outcome::Committed => {
-                self.engine.buses.tenants.notify_waiters();
-                self.engine.hints.tell(store::Hint { clocks: true, ..store::Hint::default() });
-                Ok(())
-            }
-            Outcome::Conflict(Conflict::Exists) => Err(Refusal::Conflict {
-                code: "tenant-exists",
-                detail: format!("tenant {tenant} exists"),
-                existing: None,
-            }),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Changes a tenant's title or weight, each only if it is given.
-    pub async fn change_tenant(
-        &self,
-        tenant: &TenantId,
-        title: Option<String>,
-        weight: Option<u32>,
-    ) -> Answer<()> {
-        weights::change_tenant(&self.engine, tenant, title, weight).await
-    }
-
     /// Makes a key, good until `expires_at` if that is given; only its hash is stored.
     pub async fn create_key(
         &self,
@@ -519,7 +503,7 @@ impl Handle {
         }
     }
 
-    async fn commit(&self, tenant: &TenantId, writes: Vec<Write>) -> Answer<Outcome> {
+    pub(crate) async fn commit(&self, tenant: &TenantId, writes: Vec<Write>) -> Answer<Outcome> {
         let commit = Commit { tenant: tenant.clone(), writes };
         self.engine.committer.commit(commit).await.map_err(refusal::of_store)
     }
@@ -548,6 +532,11 @@ impl Handle {
                 "instances whose end a caller waits for",
                 self.engine.hub.waited_for(),
             ),
+            (
+                "windlass_lanes",
+                "tenants with calls or deliveries in memory",
+                self.engine.calls.lanes() + self.engine.deliveries.lanes(),
+            ),
         ];
         all.extend(gauges.map(|(name, help, value)| Metric {
             name,
@@ -557,6 +546,13 @@ impl Handle {
             value: value as f64,
         }));
         all.extend(self.bus_metrics());
+        all.extend(self.engine.tenants.standings().into_iter().map(|(status, count)| Metric {
+            name: "windlass_tenants_not_active",
+            help: "tenants that are degraded, suspended or deleted",
+            kind: "gauge",
+            labels: vec![("status", status.to_owned())],
+            value: count as f64,
+        }));
         all
     }
 }
@@ -570,7 +566,7 @@ pub(crate) fn count(problems: &[language::Problem], lead: &str) -> String {
     }
 }
 
-fn unexpected(outcome: &Outcome) -> Refusal {
+pub(crate) fn unexpected(outcome: &Outcome) -> Refusal {
     match outcome {
         Outcome::Rejected(detail) => {
             Refusal::Invalid { code: "refused-by-store", detail: detail.clone(), problems: vec![] }

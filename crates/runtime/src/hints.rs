@@ -37,7 +37,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-async fn heed(engine: &Engine, hint: Hint) {
+async fn heed(engine: &Arc<Engine>, hint: Hint) {
     if hint.clocks {
         finder::remind(engine).await;
     }

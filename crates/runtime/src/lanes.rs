@@ -10,12 +10,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
-use store::rows::CallRow;
+use store::rows::{CallRow, QueueKey};
 
 /// What is kept in a lane.
 pub(crate) trait Targeted {
     /// The worker or endpoint that it is for.
     fn target(&self) -> &str;
+    /// The row that it is.
+    fn key(&self) -> QueueKey;
     /// How much room it takes.
     fn units(&self) -> usize {
         1
@@ -25,6 +27,10 @@ pub(crate) trait Targeted {
 impl Targeted for CallRow {
     fn target(&self) -> &str {
         &self.target
+    }
+
+    fn key(&self) -> QueueKey {
+        CallRow::key(self)
     }
 }
 
@@ -40,12 +46,35 @@ struct Shared<T> {
     caps: BTreeMap<String, usize>,
 }
 
+/// How a tenant is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) weight: u32,
+    /// Nothing of it is taken on or handed out.
+    pub(crate) parked: bool,
+    pub(crate) in_flight_max: usize,
+}
+
+impl Default for Rule {
+    fn default() -> Rule {
+        Rule { weight: 1, parked: false, in_flight_max: usize::MAX }
+    }
+}
+
+/// Which bound keeps something from being handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Tenant(usize),
+    Target(usize),
+    Node(usize),
+}
+
 struct Lanes<T> {
     tenants: BTreeMap<TenantId, Lane<T>>,
     /// Tenants with something queued, in the order they are served.
     ring: VecDeque<TenantId>,
-    /// Of tenants whose weight is not 1.
-    weights: BTreeMap<TenantId, u32>,
+    /// Of tenants that are not treated as usual.
+    rules: BTreeMap<TenantId, Rule>,
     in_flight: usize,
     /// Being handled, by target.
     busy: BTreeMap<String, usize>,
@@ -108,16 +137,53 @@ impl<T: Targeted> Queue<T> {
         let lanes = Mutex::new(Lanes {
             tenants: BTreeMap::new(),
             ring: VecDeque::new(),
-            weights: BTreeMap::new(),
+            rules: BTreeMap::new(),
             in_flight: 0,
             busy: BTreeMap::new(),
         });
         Queue { shared: Arc::new(Shared { lanes, per_tenant_max, in_flight_max, caps }) }
     }
 
-    /// How much each tenant is given in its turn; 1 for those that are not named.
-    pub(crate) fn weigh(&self, weights: BTreeMap<TenantId, u32>) {
-        self.shared.lanes.lock().weights = weights;
+    /// How each tenant is treated; as usual if it is not named.
+    pub(crate) fn rule(&self, rules: BTreeMap<TenantId, Rule>) {
+        self.shared.lanes.lock().rules = rules;
+    }
+
+    /// Takes out what is queued for tenants that are parked: it is the store's again.
+    pub(crate) fn take_parked(&self) -> Vec<Item<T>> {
+        let mut lanes = self.shared.lanes.lock();
+        let lanes = &mut *lanes;
+        let parked: Vec<TenantId> =
+            lanes.ring.iter().filter(|tenant| lanes.rule(tenant).parked).cloned().collect();
+        lanes.ring.retain(|tenant| !parked.contains(tenant));
+        let mut taken = Vec::new();
+        for tenant in &parked {
+            let Some(lane) = lanes.tenants.get_mut(tenant) else { continue };
+            lane.ring.clear();
+            lane.credit = 0;
+            taken.extend(std::mem::take(&mut lane.queued).into_values().flatten());
+        }
+        taken
+    }
+
+    /// What keeps the next of the tenant for the target from being handed out now, if anything does.
+    pub(crate) fn full_for(&self, tenant: &TenantId, target: &str) -> Option<Full> {
+        let lanes = self.shared.lanes.lock();
+        let tenant_max = lanes.rule(tenant).in_flight_max;
+        let target_max = self.shared.caps.get(target).copied().unwrap_or(usize::MAX);
+        let of_tenant = lanes.tenants.get(tenant).map_or(0, |lane| lane.in_flight);
+        let of_target = lanes.busy.get(target).copied().unwrap_or(0);
+        match () {
+            () if of_tenant >= tenant_max => Some(Full::Tenant(tenant_max)),
+            () if of_target >= target_max => Some(Full::Target(target_max)),
+            () if lanes.in_flight >= self.shared.in_flight_max => Some(Full::Node(self.shared.in_flight_max)),
+            () => None,
+        }
+    }
+
+    /// Tenants that have a lane.
+    pub(crate) fn lanes(&self) -> usize {
+        self.shared.lanes.lock().tenants.len()
     }
 
     /// Room for one more of the tenant, if there is any.
@@ -128,6 +194,9 @@ impl<T: Targeted> Queue<T> {
     /// Room for so much, if there is any at all: what is too large for an empty lane would never get in.
     pub(crate) fn reserve_units(&self, tenant: &TenantId, units: usize) -> Option<Reservation<T>> {
         let mut lanes = self.shared.lanes.lock();
+        if lanes.rule(tenant).parked {
+            return None;
+        }
         let lane = lanes.tenants.entry(tenant.clone()).or_default();
         if lane.reserved >= self.shared.per_tenant_max {
             return None;
@@ -225,10 +294,13 @@ impl<T: Targeted> Lanes<T> {
         }
         for _ in 0..self.ring.len() {
             let tenant = self.ring.pop_front()?;
-            let weight = self.weight(&tenant);
+            let rule = self.rule(&tenant);
+            let weight = rule.weight.max(1);
             // While others wait nobody takes more than half, or more than its weight is worth: slow calls leave room.
             let in_flight = self.tenants.get(&tenant)?.in_flight;
-            let has_room = in_flight < max.div_ceil(2) || in_flight < self.share(weight, max);
+            let has_room = (in_flight < max.div_ceil(2) || in_flight < self.share(weight, max))
+                && in_flight < rule.in_flight_max
+                && !rule.parked;
             let lane = self.tenants.get_mut(&tenant)?;
             let item = match has_room {
                 true => lane.next(&self.busy, &shared.caps, dropped),
@@ -255,13 +327,13 @@ impl<T: Targeted> Lanes<T> {
 impl<T> Lanes<T> {
     /// What a weight is worth beside those who wait. Looks at each of them, so it is asked only of who has much already.
     fn share(&self, weight: u32, max: usize) -> usize {
-        let others: u64 = self.ring.iter().map(|tenant| u64::from(self.weight(tenant))).sum();
+        let others: u64 = self.ring.iter().map(|tenant| u64::from(self.rule(tenant).weight.max(1))).sum();
         let weight = u64::from(weight);
         (max as u64 * weight).div_ceil(others + weight) as usize
     }
 
-    fn weight(&self, tenant: &TenantId) -> u32 {
-        self.weights.get(tenant).copied().unwrap_or(1).max(1)
+    fn rule(&self, tenant: &TenantId) -> Rule {
+        self.rules.get(tenant).copied().unwrap_or_default()
     }
 
     /// Forgets a lane with nothing in it.
@@ -318,7 +390,6 @@ mod tests {
     use super::*;
     use crate::held::Held;
     use machine::Time;
-    use store::rows::QueueKey;
     use uuid::Uuid;
 
     fn tenant(name: &str) -> TenantId {
@@ -382,9 +453,50 @@ mod tests {
     }
 
     #[test]
+    fn a_parked_tenant_takes_nothing_on_and_gives_back_what_waits() {
+        let (queue, held) = (Queue::new(8, 4, BTreeMap::new()), Held::default());
+        for token in 0..3 {
+            push(&queue, &held, "acme", token, if token == 2 { "b" } else { "a" });
+        }
+        push(&queue, &held, "zoo", 10, "a");
+        let under_way = queue.next().expect("there is room");
+        assert!(queue.take_parked().is_empty(), "nobody is parked");
+        let parked = Rule { parked: true, ..Rule::default() };
+        queue.rule(BTreeMap::from([(tenant("acme"), parked)]));
+        assert!(queue.reserve(&tenant("acme")).is_none());
+        assert_eq!(queue.next().map(|item| item.row.token), Some(10), "only others are served");
+        let given_back: Vec<u64> = queue.take_parked().iter().map(|item| item.row.token).collect();
+        assert_eq!(given_back, [1, 2]);
+        queue.done(&under_way.tenant, &under_way.row.target);
+        drop(under_way);
+        queue.done(&tenant("zoo"), "a");
+        assert_eq!(queue.lanes(), 0, "nothing of it is left");
+        queue.rule(BTreeMap::new());
+        push(&queue, &held, "acme", 7, "a");
+        assert_eq!(tokens(&queue), [7]);
+    }
+
+    #[test]
+    fn a_tenant_has_no_more_under_way_than_its_limit() {
+        let (queue, held) = (Queue::new(8, 8, BTreeMap::new()), Held::default());
+        let rule = Rule { in_flight_max: 2, ..Rule::default() };
+        queue.rule(BTreeMap::from([(tenant("acme"), rule)]));
+        for token in 0..4 {
+            push(&queue, &held, "acme", token, "a");
+        }
+        push(&queue, &held, "zoo", 10, "a");
+        let under_way: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
+        assert_eq!(under_way, [0, 10, 1]);
+        assert_eq!(queue.full_for(&tenant("acme"), "a"), Some(Full::Tenant(2)));
+        assert_eq!(queue.full_for(&tenant("zoo"), "a"), None);
+        queue.done(&tenant("acme"), "a");
+        assert_eq!(queue.next().map(|item| item.row.token), Some(2));
+    }
+
+    #[test]
     fn a_tenant_is_served_as_often_as_its_weight_says() {
         let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
-        queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
+        queue.rule(BTreeMap::from([(tenant("acme"), Rule { weight: 3, ..Rule::default() })]));
         for token in 0..6 {
             push(&queue, &held, "acme", token, "a");
         }
@@ -398,7 +510,7 @@ mod tests {
             push(&queue, &held, "zoo", 10 + token, "a");
         }
         assert_eq!(queue.next().map(|item| item.row.token), Some(0));
-        queue.weigh(BTreeMap::new());
+        queue.rule(BTreeMap::new());
         let rest: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
         assert_eq!(rest, [1, 2, 10, 3, 11, 12, 13], "a turn that has begun is finished");
     }
@@ -406,7 +518,7 @@ mod tests {
     #[test]
     fn weight_is_worth_room_while_others_wait() {
         let (queue, held) = (Queue::new(20, 8, BTreeMap::new()), Held::default());
-        queue.weigh(BTreeMap::from([(tenant("acme"), 3)]));
+        queue.rule(BTreeMap::from([(tenant("acme"), Rule { weight: 3, ..Rule::default() })]));
         for token in 0..8 {
             push(&queue, &held, "acme", token, "a");
             push(&queue, &held, "zoo", 10 + token, "a");

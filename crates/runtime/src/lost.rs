@@ -1,7 +1,11 @@
 //! Gives back rows that this node owns but does not have in memory: a claim landed and its answer got lost, or work
 //! ended without a word. No claim would ever return them while the node lives.
 
-use crate::{dead_letters::commit_patiently, engine::Engine};
+use crate::{
+    dead_letters::commit_patiently,
+    engine::Engine,
+    lanes::{Item, Targeted},
+};
 use machine::TenantId;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,6 +46,25 @@ impl Suspects {
         }
         Ok(())
     }
+}
+
+/// Makes backlog of what this node had taken on and may not do.
+pub(crate) fn give_back<T: Targeted + Send + 'static>(engine: &Arc<Engine>, items: Vec<Item<T>>) {
+    if items.is_empty() {
+        return;
+    }
+    let engine_of_items = engine.clone();
+    engine.tasks.spawn(async move {
+        let mut rows = BTreeMap::<TenantId, Vec<QueueKey>>::new();
+        for item in &items {
+            rows.entry(item.tenant.clone()).or_default().push(item.row.key());
+        }
+        for (tenant, rows) in rows {
+            release(&engine_of_items, &tenant, &rows).await;
+        }
+        // Held until now: nobody takes the rows for lost meanwhile.
+        drop(items);
+    });
 }
 
 /// Makes rows of this node backlog.

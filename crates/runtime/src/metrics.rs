@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     pub(crate) stale: AtomicU64,
     pub(crate) instances_purged: AtomicU64,
     pub(crate) keys_purged: AtomicU64,
+    pub(crate) tenants_purged: AtomicU64,
     messages: Mutex<BTreeMap<MessageKey, Messages>>,
 }
 
@@ -68,6 +69,11 @@ impl Metrics {
         entry.micros += micros;
     }
 
+    /// Nothing is said of a tenant that is gone.
+    pub(crate) fn forget(&self, tenant: &str) {
+        self.messages.lock().retain(|(of, _, _), _| of != tenant);
+    }
+
     pub(crate) fn read(&self) -> Vec<Metric> {
         let plain = [
             ("windlass_instances_started_total", "instances started", &self.instances_started),
@@ -83,6 +89,7 @@ impl Metrics {
                 &self.instances_purged,
             ),
             ("windlass_keys_purged_total", "idempotency keys deleted by retention", &self.keys_purged),
+            ("windlass_tenants_purged_total", "deleted tenants that are gone for good", &self.tenants_purged),
         ];
         let mut all: Vec<Metric> = plain
             .into_iter()

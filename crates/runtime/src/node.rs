@@ -21,12 +21,15 @@ use crate::{
     lanes::Queue,
     metrics::Metrics,
     options::Options,
-    outbox, retention, schedules,
+    outbox,
+    polls::Polls,
+    retention, schedules,
     secrets::{self, Keyring},
     slots::Slots,
     spans::{NoSpans, Spans},
     subscribers::{self, Subscribers},
     tasks::{Halt, Tasks},
+    tenants::{self, Tenants},
     webhooks::{self, Webhooks},
 };
 use futures_util::future::BoxFuture;
@@ -146,6 +149,7 @@ impl Node {
             polled: Notify::new(),
             buses: Buses::new(buses, now),
             webhooks: Webhooks::new(now),
+            polls: Polls::default(),
             egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
             secrets,
             wake: Wake::new(),
@@ -162,12 +166,14 @@ impl Node {
             store,
             clock,
             clocks: Clocks::default(),
+            tenants: Tenants::default(),
             entropy,
             evaluator,
             options,
             tasks,
         });
         engine.clocks.set(engine.store.clocks().await?);
+        tenants::reload(&engine).await?;
         subscribers::reload(&engine).await?;
         pump(&engine, sole);
         secrets::reseal(&engine).await?;

@@ -158,6 +158,7 @@ pub(crate) async fn poll(
         // Before looking: what comes between the look and the wait is heard.
         let told = engine.polled.notified();
         let now = engine.now();
+        engine.polls.asked(tenant, name, now);
         let loan = Loan {
             worker: name.to_owned(),
             now,

@@ -4,11 +4,11 @@
 //! sweeps: it holds a lock from one sweep to the next, and another gets it when that node is gone. Two sweeps at once would do
 //! the same twice and no harm.
 
-use crate::{engine::Engine, metrics::Metrics};
+use crate::{engine::Engine, metrics::Metrics, tenants};
 use machine::{Time, time::Span};
 use std::sync::Arc;
 use store::{
-    HostLock,
+    Hint, HostLock,
     views::{PURGE_MAX, Purge},
 };
 
@@ -16,6 +16,9 @@ use store::{
 const PAUSE: Span = Span::from_millis(10);
 /// No idempotency key is forgotten sooner, whatever is configured.
 pub const KEYS_MIN: Span = Span::from_secs(86_400);
+
+/// Rows of a deleted tenant that one transaction deletes.
+const TENANT_ROWS_MAX: usize = 2_000;
 
 /// A lock on sweeping lasts so long at least.
 const LEASE_MS_MIN: i64 = 60_000;
@@ -66,12 +69,22 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     loop {
         // Jitter keeps nodes from sweeping together.
         let every = engine.options.retention.every.0 as f64 * (0.8 + 0.4 * engine.entropy.unit());
-        let until = engine.now().after(Span(every as i64));
-        while engine.now() < until {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                () = engine.clock.sleep_until(until) => {}
+        let sweep_at = engine.now().after(Span(every as i64));
+        while engine.now() < sweep_at {
+            let until = engine.wake.departures.next().min(sweep_at);
+            if engine.now() < until {
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => return,
+                    () = engine.wake.departures.sooner() => {}
+                    () = engine.clock.sleep_until(until) => {}
+                }
+                continue;
+            }
+            engine.wake.departures.reset();
+            if let Err(error) = departures(&engine).await {
+                engine.tasks.heed(&error);
+                tracing::warn!(%error, "deleting what a tenant left failed; the next sweep goes on");
             }
         }
         if let Err(error) = sweep(&engine).await {
@@ -88,7 +101,32 @@ async fn holds(engine: &Engine) -> Result<bool, store::Error> {
     engine.store.hold(HostLock::Retention, engine.node, engine.now(), lease_ms).await
 }
 
-async fn sweep(engine: &Engine) -> Result<(), store::Error> {
+/// Deletes what tenants left whose time of grace is over, page by page.
+async fn departures(engine: &Arc<Engine>) -> Result<(), store::Error> {
+    if let Some(next) = engine.tenants.next_departure().filter(|at| *at > engine.now()) {
+        engine.wake.departures.at(next);
+    }
+    if !holds(engine).await? {
+        return Ok(());
+    }
+    let mut rows = 0;
+    while !engine.is_stopping() {
+        let Some(purged) = engine.store.purge_tenant(engine.now(), TENANT_ROWS_MAX).await? else { break };
+        rows += purged.rows;
+        if purged.gone {
+            Metrics::add(&engine.metrics.tenants_purged);
+            tracing::info!(tenant = %purged.tenant, rows, "a deleted tenant is gone");
+            rows = 0;
+            tenants::reload(engine).await?;
+            engine.hints.tell(Hint { clocks: true, ..Hint::default() });
+        }
+        engine.clock.sleep_until(engine.now().after(PAUSE)).await;
+    }
+    Ok(())
+}
+
+async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
+    departures(engine).await?;
     if !holds(engine).await? {
         return Ok(());
     }

@@ -179,15 +179,16 @@ impl Change<'_> {
 
     /// Born claimed if this node has room for one more turn.
     fn signal(&self, mut row: SignalRow, born: &mut Born) -> Write {
+        let parked = self.engine.tenants.standing(&self.subject.tenant).is_parked();
         match self.engine.turns.clone().try_acquire_owned() {
-            Ok(permit) => {
+            Ok(permit) if !parked => {
                 row.owner = Some(self.engine.node);
                 match row.instance == self.subject.instance {
                     true => born.continues.push((row.clone(), permit)),
                     false => born.signals.push((row.clone(), permit)),
                 }
             }
-            Err(_) => born.backlog = true,
+            _ => born.backlog = true,
         }
         Write::Signal(row)
     }

@@ -8,7 +8,7 @@ use crate::{
     patience::Patience,
     refusal, rows,
     slots::Cached,
-    turn,
+    tenants, turn,
 };
 use futures_util::future::join_all;
 use machine::{
@@ -130,6 +130,7 @@ async fn start_as(
     {
         return Ok(answer);
     }
+    tenants::admit_start(engine, tenant).await?;
     let program = engine.definitions.resolve(tenant, &start.definition).await?;
     let subject = engine.subject(tenant, id);
     let command = Command::Start {

@@ -9,7 +9,7 @@ use crate::{
     app::App,
     code,
     problem::{Problem, excerpt},
-    routes::{self, Entry},
+    routes::{self, Entry, Route},
 };
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request, State},
@@ -53,14 +53,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 /// The layer: looks the route up in the table, authenticates, authorises.
 pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let access = match access_of(&request) {
-        Ok(access) => access,
+    let route = match route_of(&request) {
+        Ok(route) => route,
         Err(problem) => return problem.into_response(),
     };
+    let access = route.access;
     let open = access == Access::Public
         || (app.options.metrics_public && access == Access::Needs(crate::access::Permission::MetricsRead));
     if !open {
-        match admit(&app, access, request.headers()).await {
+        match admit(&app, route, request.headers()).await {
             Ok(caller) => request.extensions_mut().insert(caller),
             Err(problem) => return problem.into_response(),
         };
@@ -68,10 +69,10 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     next.run(request).await
 }
 
-fn access_of(request: &Request) -> Result<Access, Problem> {
+fn route_of(request: &Request) -> Result<Route, Problem> {
     let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     match routes::find(request.method().as_str(), path) {
-        Entry::Found(access) => Ok(access),
+        Entry::Found(route) => Ok(route),
         Entry::OtherMethods(allowed) => Err(Problem::new(
             code::METHOD_NOT_ALLOWED,
             format!("{} is not allowed here; {allowed} is", excerpt(request.method().as_str())),
@@ -81,7 +82,7 @@ fn access_of(request: &Request) -> Result<Access, Problem> {
     }
 }
 
-async fn admit(app: &App, access: Access, headers: &HeaderMap) -> Result<Caller, Problem> {
+async fn admit(app: &App, route: Route, headers: &HeaderMap) -> Result<Caller, Problem> {
     let mut caller = authenticate(app, headers).await?;
     if let Some(wanted) = headers.get("tenant") {
         caller.tenant = other_tenant(app, &caller, wanted.as_bytes()).await?;
@@ -90,13 +91,15 @@ async fn admit(app: &App, access: Access, headers: &HeaderMap) -> Result<Caller,
             caller.roles.retain(|role| *role == Role::Platform);
         }
     }
-    match access.admits(&caller.roles) {
-        true => Ok(caller),
-        false => Err(Problem::new(
-            code::FORBIDDEN,
-            format!("this needs the permission {}, which the key's roles do not grant", access.word()),
-        )),
+    if !route.access.admits(&caller.roles) {
+        let word = route.access.word();
+        let detail = format!("this needs the permission {word}, which the key's roles do not grant");
+        return Err(Problem::new(code::FORBIDDEN, detail));
     }
+    if !route.while_parked {
+        app.handle.is_writable(&caller.tenant)?;
+    }
+    Ok(caller)
 }
 
 async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {

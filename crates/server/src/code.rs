@@ -56,6 +56,8 @@ pub const HEADERS_TOO_LARGE: Code = code("headers-too-large", 431, "The headers 
 // ---- who asks ----
 pub const UNAUTHENTICATED: Code = code("unauthenticated", 401, "A valid key is needed");
 pub const FORBIDDEN: Code = code("forbidden", 403, "The key does not allow this");
+pub const TENANT_SUSPENDED: Code = code("tenant-suspended", 403, "The tenant is suspended");
+pub const TENANT_DELETED: Code = code("tenant-deleted", 403, "The tenant is deleted");
 
 // ---- what is asked for ----
 pub const NOT_FOUND: Code = code("not-found", 404, "Not found");
@@ -67,6 +69,9 @@ pub const BUSINESS_KEY_TAKEN: Code =
     code("business-key-taken", 409, "An open instance holds the business key");
 pub const INSTANCE_EXISTS: Code = code("instance-exists", 409, "An instance has this id");
 pub const TENANT_EXISTS: Code = code("tenant-exists", 409, "The tenant exists");
+pub const TENANT_NOT_ALLOWED_NOW: Code =
+    code("tenant-not-allowed-now", 409, "The tenant's status does not allow this");
+pub const OWN_TENANT: Code = code("own-tenant", 409, "The key belongs to that tenant");
 pub const NOT_ALLOWED_NOW: Code = code("not-allowed-now", 409, "The instance's status does not allow this");
 pub const INSTANCE_ENDED: Code = code("instance-ended", 409, "The instance has ended");
 pub const DOES_NOT_FIT: Code = code("does-not-fit", 409, "The instance does not fit into the version");
@@ -98,6 +103,9 @@ pub const IDEMPOTENCY_KEY_REUSED: Code =
     code("idempotency-key-reused", 422, "The idempotency key was used with another request");
 
 // ---- what the server can do now ----
+pub const TENANT_DEGRADED: Code = passing("tenant-degraded", 429, "The tenant is degraded");
+pub const TOO_MANY_OPEN: Code = passing("too-many-open", 429, "Too many instances have not ended");
+pub const TOO_MANY_STARTS: Code = passing("too-many-starts", 429, "Too many starts in a second");
 pub const BUSY: Code = passing("busy", 429, "Too much work is queued");
 pub const INTERNAL: Code = passing("internal", 500, "The server made an error");
 pub const UNAVAILABLE: Code = passing("unavailable", 503, "The server cannot answer now");
@@ -137,6 +145,8 @@ pub const ALL: &[Code] = &[
     HEADERS_TOO_LARGE,
     UNAUTHENTICATED,
     FORBIDDEN,
+    TENANT_SUSPENDED,
+    TENANT_DELETED,
     NOT_FOUND,
     ROUTE_NOT_FOUND,
     METHOD_NOT_ALLOWED,
@@ -145,6 +155,8 @@ pub const ALL: &[Code] = &[
     BUSINESS_KEY_TAKEN,
     INSTANCE_EXISTS,
     TENANT_EXISTS,
+    TENANT_NOT_ALLOWED_NOW,
+    OWN_TENANT,
     NOT_ALLOWED_NOW,
     INSTANCE_ENDED,
     DOES_NOT_FIT,
@@ -169,6 +181,9 @@ pub const ALL: &[Code] = &[
     DEFINITION_NOT_ALLOWED,
     REFUSED_BY_STORE,
     IDEMPOTENCY_KEY_REUSED,
+    TENANT_DEGRADED,
+    TOO_MANY_OPEN,
+    TOO_MANY_STARTS,
     BUSY,
     INTERNAL,
     UNAVAILABLE,

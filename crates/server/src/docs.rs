@@ -7,7 +7,7 @@ use crate::{
     code,
     problem::{ERRORS_PATH, Problem},
     query::{Named, NoParameters},
-    routes::{Entry, find},
+    routes::{Entry, Route, find},
 };
 use axum::{
     extract::State,
@@ -83,7 +83,7 @@ pub(crate) fn complete(document: &mut openapi::OpenApi) {
     }
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
-            let Entry::Found(access) = find(method, path) else { continue };
+            let Entry::Found(Route { access, .. }) = find(method, path) else { continue };
             let extension = ExtensionsBuilder::new().add("x-permission", access.word()).build();
             operation.extensions.get_or_insert_default().merge(extension);
             let is_public = access == crate::access::Access::Public;

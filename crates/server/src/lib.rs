@@ -14,6 +14,7 @@ pub mod routes;
 
 mod app;
 mod auth;
+mod backlog;
 mod body;
 mod bulk;
 mod buses;
@@ -27,6 +28,7 @@ mod deliveries;
 mod docs;
 mod etag;
 mod events;
+mod explain;
 mod feed;
 mod frame;
 mod health;

@@ -35,6 +35,15 @@ impl From<Refusal> for Problem {
             Refusal::Stale { current } => {
                 Problem::new(code::STALE, detail).with_header(header::ETAG, &format!("\"{current}\""))
             }
+            Refusal::Parked { code, .. } => {
+                let known = code::by_word(code).filter(|known| known.status == 403);
+                Problem::new(known.unwrap_or(code::FORBIDDEN), detail)
+            }
+            Refusal::Limited { code, after, .. } => {
+                let known = code::by_word(code).filter(|known| known.status == 429);
+                let seconds = (after.0.max(0) as u64).div_ceil(1_000_000).max(1).to_string();
+                Problem::new(known.unwrap_or(code::BUSY), detail).with_header(header::RETRY_AFTER, &seconds)
+            }
             Refusal::Busy => {
                 Problem::new(code::BUSY, detail).with_header(header::RETRY_AFTER, BUSY_RETRY_AFTER)
             }

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs,
-    events, feed, frame, health, history, instances, keys, me, metrics,
+    auth, backlog, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions, deliveries,
+    docs, events, explain, feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -92,6 +92,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(history::list))
         .routes(routes!(result::read))
         .routes(routes!(compensation::read))
+        .routes(routes!(explain::instance))
         .routes(routes!(orders::signal))
         .routes(routes!(orders::signal_by_token))
         .routes(routes!(orders::cancel))
@@ -123,7 +124,8 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(schedules::trigger))
         .routes(routes!(clock::read, clock::advance))
         .routes(routes!(tenants::list, tenants::create))
-        .routes(routes!(tenants::change))
+        .routes(routes!(tenants::read, tenants::change, tenants::delete))
+        .routes(routes!(tenants::restore))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(secrets::list))
@@ -142,6 +144,9 @@ fn outward() -> OpenApiRouter<App> {
         .routes(routes!(workers::list))
         .routes(routes!(workers::put, workers::delete))
         .routes(routes!(workers::poll))
+        .routes(routes!(backlog::list))
+        .routes(routes!(backlog::read))
+        .routes(routes!(explain::delivery))
         .routes(routes!(webhooks::list))
         .routes(routes!(webhooks::put, webhooks::delete))
         .routes(routes!(deliveries::complete))

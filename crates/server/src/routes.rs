@@ -15,43 +15,52 @@ pub struct Route {
     pub access: Access,
     /// False for pages, which are no part of the API.
     pub documented: bool,
+    /// It also answers for a tenant that is parked: it changes nothing of the tenant's, or finishes what is under way.
+    pub while_parked: bool,
+}
+
+impl Route {
+    const fn also_parked(self) -> Route {
+        Route { while_parked: true, ..self }
+    }
 }
 
 const fn get(path: &'static str, access: Access) -> Route {
-    Route { method: "GET", path, access, documented: true }
+    Route { method: "GET", path, access, documented: true, while_parked: true }
 }
 
 const fn post(path: &'static str, access: Access) -> Route {
-    Route { method: "POST", path, access, documented: true }
+    Route { method: "POST", path, access, documented: true, while_parked: false }
 }
 
 const fn put(path: &'static str, access: Access) -> Route {
-    Route { method: "PUT", path, access, documented: true }
+    Route { method: "PUT", path, access, documented: true, while_parked: false }
 }
 
 const fn patch(path: &'static str, access: Access) -> Route {
-    Route { method: "PATCH", path, access, documented: true }
+    Route { method: "PATCH", path, access, documented: true, while_parked: false }
 }
 
 const fn delete(path: &'static str, access: Access) -> Route {
-    Route { method: "DELETE", path, access, documented: true }
+    Route { method: "DELETE", path, access, documented: true, while_parked: false }
 }
 
 const fn page(path: &'static str) -> Route {
-    Route { method: "GET", path, access: Public, documented: false }
+    Route { method: "GET", path, access: Public, documented: false, while_parked: true }
 }
 
 /// Every route.
 pub const ROUTES: &[Route] = &[
     get("/api/v1/definitions", Needs(DefinitionsRead)),
     post("/api/v1/definitions", Needs(DefinitionsWrite)),
-    post("/api/v1/definitions/validate", Needs(DefinitionsRead)),
-    post("/api/v1/definitions/preflight", Needs(InstancesRead)),
+    post("/api/v1/definitions/validate", Needs(DefinitionsRead)).also_parked(),
+    post("/api/v1/definitions/preflight", Needs(InstancesRead)).also_parked(),
     get("/api/v1/definitions/{namespace}/{name}", Needs(DefinitionsRead)),
     get("/api/v1/definitions/{namespace}/{name}/diff", Needs(DefinitionsRead)),
     get("/api/v1/definitions/{namespace}/{name}/versions", Needs(DefinitionsRead)),
     get("/api/v1/definitions/{namespace}/{name}/versions/{version}", Needs(DefinitionsRead)),
-    post("/api/v1/definitions/{namespace}/{name}/versions/{version}/preflight", Needs(InstancesRead)),
+    post("/api/v1/definitions/{namespace}/{name}/versions/{version}/preflight", Needs(InstancesRead))
+        .also_parked(),
     get("/api/v1/instances", Needs(InstancesRead)),
     post("/api/v1/instances", Needs(InstancesStart)),
     post("/api/v1/instances/bulk", Needs(InstancesStart)),
@@ -60,6 +69,7 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/instances/{id}/history", Needs(InstancesRead)),
     get("/api/v1/instances/{id}/result", Needs(InstancesRead)),
     get("/api/v1/instances/{id}/compensation", Needs(InstancesRead)),
+    get("/api/v1/instances/{id}/explain", Needs(InstancesRead)),
     post("/api/v1/instances/{id}/signals/{name}", Needs(InstancesSignal)),
     post("/api/v1/instances/{id}/cancel", Needs(InstancesOrder)),
     post("/api/v1/instances/{id}/pause", Needs(InstancesOrder)),
@@ -88,13 +98,16 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/workers", Needs(WorkersRead)),
     put("/api/v1/workers/{name}", Needs(WorkersWrite)),
     delete("/api/v1/workers/{name}", Needs(WorkersWrite)),
-    post("/api/v1/workers/{name}/poll", Needs(WorkersAct)),
+    post("/api/v1/workers/{name}/poll", Needs(WorkersAct)).also_parked(),
+    get("/api/v1/deliveries", Needs(WorkersRead)),
+    get("/api/v1/deliveries/{id}", Needs(WorkersRead)),
+    get("/api/v1/deliveries/{id}/explain", Needs(WorkersRead)),
     get("/api/v1/webhooks", Needs(WorkersRead)),
     put("/api/v1/webhooks/{name}", Needs(WorkersWrite)),
     delete("/api/v1/webhooks/{name}", Needs(WorkersWrite)),
-    post("/api/v1/deliveries/{id}/complete", Needs(WorkersAct)),
-    post("/api/v1/deliveries/{id}/fail", Needs(WorkersAct)),
-    post("/api/v1/deliveries/{id}/heartbeat", Needs(WorkersAct)),
+    post("/api/v1/deliveries/{id}/complete", Needs(WorkersAct)).also_parked(),
+    post("/api/v1/deliveries/{id}/fail", Needs(WorkersAct)).also_parked(),
+    post("/api/v1/deliveries/{id}/heartbeat", Needs(WorkersAct)).also_parked(),
     get("/api/v1/schedules", Needs(SchedulesRead)),
     get("/api/v1/schedules/{id}", Needs(SchedulesRead)),
     get("/api/v1/schedules/{id}/slots", Needs(SchedulesRead)),
@@ -104,14 +117,17 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/dev/clock", Needs(DevClock)),
     post("/api/v1/dev/clock", Needs(DevClock)),
     get("/api/v1/tenants", Needs(TenantsRead)),
-    post("/api/v1/tenants", Needs(TenantsWrite)),
-    patch("/api/v1/tenants/{id}", Needs(TenantsWrite)),
     get("/api/v1/buses", Needs(BusesRead)),
     get("/api/v1/buses/{name}", Needs(BusesRead)),
     post("/api/v1/buses/{name}/resend", Needs(BusesAct)),
+    post("/api/v1/tenants", Needs(TenantsWrite)).also_parked(),
+    get("/api/v1/tenants/{id}", Needs(TenantsRead)),
+    patch("/api/v1/tenants/{id}", Needs(TenantsWrite)).also_parked(),
+    delete("/api/v1/tenants/{id}", Needs(TenantsWrite)).also_parked(),
+    post("/api/v1/tenants/{id}/restore", Needs(TenantsWrite)).also_parked(),
     get("/api/v1/keys", Needs(KeysRead)),
-    post("/api/v1/keys", Needs(KeysWrite)),
-    delete("/api/v1/keys/{id}", Needs(KeysWrite)),
+    post("/api/v1/keys", Needs(KeysWrite)).also_parked(),
+    delete("/api/v1/keys/{id}", Needs(KeysWrite)).also_parked(),
     get("/api/v1/secrets", Needs(SecretsRead)),
     put("/api/v1/secrets/{name}", Needs(SecretsWrite)),
     delete("/api/v1/secrets/{name}", Needs(SecretsWrite)),
@@ -130,7 +146,7 @@ pub const ROUTES: &[Route] = &[
 
 /// What the table says about a request whose path matched `path`.
 pub enum Entry {
-    Found(Access),
+    Found(Route),
     /// The path is there, the method is not; these are.
     OtherMethods(String),
     /// Not in the table: nobody may pass.
@@ -143,7 +159,7 @@ pub fn find(method: &str, path: &str) -> Entry {
     let mut allowed = String::new();
     for route in ROUTES.iter().filter(|route| route.path == path) {
         if route.method == method {
-            return Entry::Found(route.access);
+            return Entry::Found(*route);
         }
         let words = if route.method == "GET" { "GET, HEAD" } else { route.method };
         let comma = if allowed.is_empty() { "" } else { ", " };

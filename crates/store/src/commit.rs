@@ -77,9 +77,13 @@ pub enum Write {
     /// Inserts a tenant; `Conflict::Exists` if it is there.
     CreateTenant(TenantRow),
     /// Changes the commit's tenant where something is given; `Conflict::Gone` if it is not there.
-    ChangeTenant {
-        title: Option<String>,
-        weight: Option<u32>,
+    ChangeTenant(TenantChange),
+    /// Gives the commit's tenant another status, if it has `from`; else `Conflict::Version`.
+    SetStanding {
+        from: String,
+        to: String,
+        /// When its rows go, for one that is deleted.
+        purge_at: Option<Time>,
     },
     /// Inserts or replaces a secret, its version one higher; if `expected_version` is given and is not the stored
     /// one, `Conflict::Version`.
@@ -215,6 +219,18 @@ pub enum Write {
     AdvanceClock {
         by: Span,
     },
+}
+
+/// What to change of a tenant; what is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantChange {
+    pub title: Option<String>,
+    pub weight: Option<u32>,
+    /// 0 for no limit, as in [`LimitsRow`].
+    pub open_max: Option<u32>,
+    pub starts_per_second: Option<u32>,
+    pub concurrency_max: Option<u32>,
+    pub degraded_per_second: Option<u32>,
 }
 
 /// How one commit of a batch ended. The others of the batch are not affected.

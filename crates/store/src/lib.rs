@@ -19,7 +19,7 @@ pub mod views;
 mod port;
 mod share;
 mod told;
-pub use commit::{Commit, Conflict, Outcome, Write};
+pub use commit::{Commit, Conflict, Outcome, TenantChange, Write};
 pub use hint::{Hint, Hints, NoHints};
 pub use port::{Error, HostLock, Renewed, Result, Store};
 pub use sqlite::by_preference;

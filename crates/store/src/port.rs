@@ -95,7 +95,8 @@ pub trait Store: Send + Sync + 'static {
     /// The secret of that name of the whole deployment; `fresh` becomes it if there is none yet.
     async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]>;
 
-    // ---- work discovery (backlog only; born-claimed rows never pass here) ----
+    // ---- work discovery (backlog only; born-claimed rows never pass here). Nothing of a tenant that is parked
+    // (`suspended` or `deleted`) is found, lent, due or in the outbox; nor schedules of one that is `degraded`. ----
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>>;
     /// Every tenant with calls that are due gets an equal share of `limit`, whatever the others have queued; those in
     /// `full` get none.
@@ -180,6 +181,8 @@ pub trait Store: Send + Sync + 'static {
         namespace: &str,
         name: &str,
     ) -> Result<Vec<DefinitionSummary>>;
+    /// Where a queue row stands; `None` if it is gone.
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>>;
     /// The calls of one instance that are not answered yet, oldest first.
     async fn calls(&self, tenant: &TenantId, instance: Uuid, limit: usize) -> Result<Vec<CallRow>>;
     async fn tasks(&self, tenant: &TenantId, filter: &TaskFilter, page: &Page) -> Result<Vec<TaskRow>>;
@@ -258,6 +261,11 @@ pub trait Store: Send + Sync + 'static {
     /// One bounded step of what follows a purge: makes room for history to come, and frees the space of what was purged
     /// and began before `ended_before`, where rows are not deleted one by one. Answers whether there is more to do.
     async fn retire(&self, ended_before: Time) -> Result<bool>;
+
+    /// Deletes at most `limit` rows of a tenant that is `deleted` and whose `purge_at` is not after `now`, its own row last.
+    async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>>;
+    /// How many instances of the tenant have not ended; counts up to `max`.
+    async fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64>;
 
     /// Tenants whose clock is ahead of the real one, and by how much.
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>>;

@@ -286,11 +286,26 @@ pub struct DefinitionRow {
 pub struct TenantRow {
     pub id: TenantId,
     pub title: String,
-    /// `active suspended`.
+    /// `active degraded suspended deleted`. The last two are parked: nothing of theirs is claimed.
     pub status: String,
     /// Where tenants wait for the same thing, one of weight 2 is given twice as much as one of weight 1.
     pub weight: u32,
+    pub limits: LimitsRow,
+    /// When the rows of a deleted one go.
+    pub purge_at: Option<Time>,
     pub created_at: Time,
+}
+
+/// How much a tenant may do; 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitsRow {
+    /// Instances that have not ended.
+    pub open_max: u32,
+    pub starts_per_second: u32,
+    /// Calls, and calls of handlers of events, under way at once.
+    pub concurrency_max: u32,
+    /// Starts and published events while the tenant is degraded; here 0 means none at all.
+    pub degraded_per_second: u32,
 }
 
 /// `secrets`. Holds a value that only the runtime's keys can open.

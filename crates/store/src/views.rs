@@ -145,6 +145,15 @@ pub struct Purged {
     pub next: Option<PurgeMark>,
 }
 
+/// What one call of [`crate::Store::purge_tenant`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantPurged {
+    pub tenant: machine::TenantId,
+    pub rows: u64,
+    /// Nothing of it is left.
+    pub gone: bool,
+}
+
 /// Which schedules to list, by namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleFilter {
@@ -162,6 +171,21 @@ pub struct ScheduleFilter {
 pub struct EventFilter {
     pub event_type: Option<String>,
     pub source: Option<String>,
+}
+
+/// The most rows that [`crate::Store::place`] counts.
+pub const AHEAD_MAX: u64 = 10_000;
+
+/// Where a queue row stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The node that has it.
+    pub owner: Option<Uuid>,
+    /// Calls, or deliveries for the same worker, of the same tenant that nobody has and that became visible earlier; counted
+    /// up to [`AHEAD_MAX`].
+    pub ahead: u64,
+    /// The delivery of the same order key that comes first.
+    pub behind: Option<Uuid>,
 }
 
 /// Which deliveries to list.

@@ -8,7 +8,7 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, bus, dataset, def, dev, dlq, event, instance, key, schedule, secret, task, tenant,
+        admin, api, bus, dataset, def, delivery, dev, dlq, event, instance, key, schedule, secret, task, tenant,
         webhook, worker,
     },
 };
@@ -82,7 +82,7 @@ pub(crate) enum Command {
     #[command(subcommand, visible_alias = "definition", aliases = ["defs", "definitions"])]
     Def(def::Verb),
     /// Instances: start, list, show, watch, signal, cancel, pause, resume, retry, migrate, result,
-    /// history
+    /// history, explain
     #[command(subcommand, alias = "instances")]
     Instance(instance::Verb),
     /// Tasks for people: list, show, claim, release, assign, complete
@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Dead letters: list, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
-    /// Tenants: create, change, list
+    /// Tenants: create, change, show, list, limit, suspend, degrade, resume, delete, restore
     #[command(subcommand, alias = "tenants")]
     Tenant(tenant::Verb),
     /// API keys: create, list, revoke
@@ -118,6 +118,9 @@ pub(crate) enum Command {
     /// Servers that events go out over: list, show, resend
     #[command(subcommand, alias = "buses")]
     Bus(bus::Verb),
+    /// Deliveries that are not done yet: list, show, explain
+    #[command(subcommand, alias = "deliveries")]
+    Delivery(delivery::Verb),
     /// Back up and restore the data of an embedded engine; move tenants from store to store
     #[command(subcommand)]
     Admin(admin::Verb),

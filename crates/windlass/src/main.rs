@@ -93,6 +93,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::webhook::run(verb, &context).await)
         }
         Command::Bus(verb) => ask(cli.global, out, async |context| verb::bus::run(verb, &context).await),
+        Command::Delivery(verb) => {
+            ask(cli.global, out, async |context| verb::delivery::run(verb, &context).await)
+        }
         Command::Admin(verb) => engine(verb::admin::run(verb, &out)),
         Command::Bench(args) => engine(async {
             bench::run(args, &out).await.map_err(|error| Failure::failed(format!("{error:#}")))

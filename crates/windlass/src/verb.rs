@@ -16,6 +16,7 @@ pub(crate) mod api;
 pub(crate) mod bus;
 pub(crate) mod dataset;
 pub(crate) mod def;
+pub(crate) mod delivery;
 pub(crate) mod dev;
 pub(crate) mod dlq;
 pub(crate) mod event;

@@ -373,6 +373,15 @@ impl Store for Tap {
     async fn purge(&self, purge: &Purge) -> Result<Purged> {
         pass!(self.purge(purge))
     }
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        pass!(self.place(tenant, row))
+    }
+    async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
+        pass!(self.purge_tenant(now, limit))
+    }
+    async fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64> {
+        pass!(self.open_instances(tenant, max))
+    }
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         pass!(self.clocks())
     }

@@ -372,6 +372,18 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.purge(&self.more(purge)).await
     }
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        self.read().await?;
+        self.inner.place(tenant, row).await
+    }
+    async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
+        self.read().await?;
+        self.inner.purge_tenant(now, limit).await
+    }
+    async fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64> {
+        self.read().await?;
+        self.inner.open_instances(tenant, max).await
+    }
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         self.read().await?;
         self.inner.clocks().await

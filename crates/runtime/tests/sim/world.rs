@@ -10,7 +10,7 @@ use super::{
     faulty::LateTimers,
     leases::Leases,
     seen::Seen,
-    time,
+    tenant, time,
 };
 use machine::{TenantId, Time};
 use parking_lot::Mutex;
@@ -96,7 +96,9 @@ impl World {
         let node = Uuid::from_u128(1);
         world.store.join(node, Time(time::EPOCH), 1_000_000_000).await.expect("a fresh store");
         let rows = definitions::rows().iter().cloned();
-        let writes = rows.map(|row| Write::CreateDefinition(Box::new(row))).collect();
+        let definitions = rows.map(|row| Write::CreateDefinition(Box::new(row)));
+        let writes =
+            std::iter::once(Write::CreateTenant(tenant::row(&world.tenant))).chain(definitions).collect();
         let commit = Commit { tenant: world.tenant.clone(), writes };
         world.store.commit(node, vec![commit]).await.expect("a fresh store");
         world.store.leave(node).await.expect("a fresh store");
@@ -124,6 +126,10 @@ impl World {
         if self.chaos.below(4) == 0 {
             let world = self.clone();
             busy.spawn(async move { world.beat().await });
+        }
+        if self.chaos.below(4) == 0 {
+            let world = self.clone();
+            busy.spawn(async move { world.suspension().await });
         }
         sleep(Duration::from_millis(4000 + self.chaos.below(8000))).await;
         self.chaos.heal();

@@ -67,7 +67,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         };
         let answer = world.ask(route.method, &path, Some(&foreign), body).await;
         // A delivery that is gone and one that never was are the same to whoever asks.
-        match route.path.contains("/deliveries/") {
+        match route.path.contains("/deliveries/") && route.method == "POST" {
             true => answer.problem(409, "delivery-lost"),
             false => answer.problem(404, "not-found"),
         };

@@ -20,6 +20,7 @@ mod signals;
 mod sockets;
 mod stream;
 mod tasks;
+mod tenants;
 mod versions;
 mod workers;
 

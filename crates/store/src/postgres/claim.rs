@@ -29,8 +29,15 @@ macro_rules! alive {
     };
 }
 
+/// Nobody is parked: else who waits is asked first.
+macro_rules! nobody_parked {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM tenants WHERE status <> 'active' AND status IN ('suspended', 'deleted'))"
+    };
+}
+
 /// The oldest rows of a queue that are due, whosever they are, along its partial index: nothing is read that is not
-/// returned.
+/// returned. None while any tenant is parked.
 macro_rules! oldest {
     ($queue:literal, $due:literal, $key:literal) => {
         concat!(
@@ -43,6 +50,8 @@ macro_rules! oldest {
             $due,
             " <= $2 AND ",
             alive!(),
+            " AND ",
+            nobody_parked!(),
             "
                 ORDER BY ",
             $due,
@@ -99,7 +108,8 @@ macro_rules! tenants_of {
             " c
                     WHERE c.owner IS NULL AND c.tenant = backlog.tenant),
                 coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
-            FROM backlog WHERE tenant IS NOT NULL"
+            FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
+                WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))"
         )
     };
 }
@@ -176,7 +186,8 @@ pub(super) struct Ask<'a> {
 }
 
 impl Postgres {
-    /// Claims what is due, the oldest first; from each tenant its share if the claim before left something behind.
+    /// Claims what is due, the oldest first; from each tenant its share if the claim before left something behind, or if
+    /// there is nothing by age alone, as is so while any tenant is parked.
     pub(super) async fn claim<T>(
         &self,
         queue: &Queue,
@@ -184,15 +195,17 @@ impl Postgres {
         ask: Ask<'_>,
         map: impl Fn(&Row, Option<Uuid>) -> std::result::Result<Claimed<T>, PgError>,
     ) -> Result<Vec<Claimed<T>>> {
-        if crowded.load(Ordering::Relaxed) {
-            let (claimed, exhausted) = self.claim_shared(&queue.fair, ask, map).await?;
-            crowded.store(exhausted, Ordering::Relaxed);
-            return Ok(claimed);
-        }
         let limit = ask.limit.min(CLAIM_MAX);
-        let values = [id(ask.node), time(ask.now), int(limit as i64)];
-        let claimed = self.claim_with(ask.node, queue.oldest, &values, map).await?;
-        crowded.store(claimed.len() >= limit, Ordering::Relaxed);
+        if !crowded.load(Ordering::Relaxed) {
+            let values = [id(ask.node), time(ask.now), int(limit as i64)];
+            let claimed = self.claim_with(ask.node, queue.oldest, &values, &map).await?;
+            if !claimed.is_empty() || limit == 0 {
+                crowded.store(claimed.len() >= limit, Ordering::Relaxed);
+                return Ok(claimed);
+            }
+        }
+        let (claimed, exhausted) = self.claim_shared(&queue.fair, ask, map).await?;
+        crowded.store(exhausted, Ordering::Relaxed);
         Ok(claimed)
     }
 
@@ -205,6 +218,20 @@ impl Postgres {
     ) -> Result<(Vec<Claimed<T>>, bool)> {
         let Ask { node, now, limit, full } = ask;
         let limit = limit.min(CLAIM_MAX);
+        let waiting = self.waiting(fair).await?;
+        let shares = share::shares(waiting, now, limit, full);
+        if shares.is_empty() {
+            return Ok((Vec::new(), false));
+        }
+        let tenants: Vec<Text<'_>> = shares.iter().map(|(tenant, _)| Text(tenant.as_str())).collect();
+        let counts: Vec<i64> = shares.iter().map(|(_, share)| *share as i64).collect();
+        let values = [id(node), time(now), int(limit as i64), Value::Texts(&tenants), Value::Ints(&counts)];
+        let claimed = self.claim_with(node, fair.shared, &values, map).await?;
+        let exhausted = share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
+        Ok((claimed, exhausted))
+    }
+
+    async fn waiting(&self, fair: &Fair) -> Result<Vec<Waiting>> {
         let waiting = |row: &Row| {
             Ok(Waiting {
                 tenant: tenant(row, 0)?,
@@ -212,14 +239,16 @@ impl Postgres {
                 weight: get::<i64>(row, 2)? as u32,
             })
         };
-        let waiting = self.many(Scope::All, fair.tenants, &[], waiting).await?;
-        let shares = share::shares(waiting, now, limit, full);
-        let tenants: Vec<Text<'_>> = shares.iter().map(|(tenant, _)| Text(tenant.as_str())).collect();
-        let counts: Vec<i64> = shares.iter().map(|(_, share)| *share as i64).collect();
-        let values = [id(node), time(now), int(limit as i64), Value::Texts(&tenants), Value::Ints(&counts)];
-        let claimed = self.claim_with(node, fair.shared, &values, map).await?;
-        let exhausted = share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
-        Ok((claimed, exhausted))
+        self.many(Scope::All, fair.tenants, &[], waiting).await
+    }
+
+    /// When something is due next of tenants that are not parked.
+    pub(super) async fn next_due_of_others(&self) -> Result<Option<Time>> {
+        let mut next = None;
+        for fair in [&SIGNALS.fair, &TIMERS.fair, &CALLS] {
+            next = self.waiting(fair).await?.into_iter().map(|one| one.oldest).chain(next).min();
+        }
+        Ok(next)
     }
 
     pub(super) async fn claim_with<T>(

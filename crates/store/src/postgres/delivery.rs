@@ -33,7 +33,8 @@ const WAITING: &str = "WITH RECURSIVE backlog(worker, tenant) AS (
     SELECT worker, tenant, (SELECT min(d.visible_at) FROM deliveries d
             WHERE d.owner IS NULL AND d.worker = backlog.worker AND d.tenant = backlog.tenant),
         coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
-    FROM backlog WHERE tenant IS NOT NULL";
+    FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
+        WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))";
 
 macro_rules! columns {
     () => {
@@ -64,7 +65,8 @@ const CLAIM: &str = concat!(
 );
 const LEND: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT d.tenant, d.id FROM deliveries d
-        WHERE d.owner IS NULL AND d.worker = $2 AND d.tenant = $1 AND d.visible_at <= $3 AND ",
+        WHERE d.owner IS NULL AND d.worker = $2 AND d.tenant = $1 AND d.visible_at <= $3
+        AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenant = $1 AND status IN ('suspended', 'deleted')) AND ",
     first_of_its_key!(),
     " ORDER BY d.visible_at, d.seq LIMIT $5 FOR UPDATE SKIP LOCKED)
     UPDATE deliveries q SET visible_at = $4, attempt = q.attempt + 1 FROM due

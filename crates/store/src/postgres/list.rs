@@ -34,11 +34,13 @@ pub(super) const SUMMARY: &str = "SELECT namespace, name, version, title, media_
 pub(super) const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
     WHERE tenant = $1 AND task = $2 ORDER BY sequence";
 pub(super) const TENANTS: &str =
-    "SELECT tenant, title, status, created_at, weight FROM tenants ORDER BY tenant";
+    "SELECT tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second, concurrency_max,
+    degraded_per_second FROM tenants ORDER BY tenant";
 pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
     WHERE tenant = $1 ORDER BY created_at, id";
 pub(super) const OUTBOX: &str =
-    "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT $1";
+    "SELECT tenant, id, key, event_type, event, created_at FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM tenants p
+    WHERE p.tenant = o.tenant AND p.status IN ('suspended', 'deleted')) ORDER BY seq LIMIT $1";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
     started, collected, event, delivered, emitted_by";

@@ -39,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
         oldest: 1,
     },
     Migration { name: "buses", sql: include_str!("../../migrations/postgres/V8__buses.sql"), oldest: 1 },
+    Migration {
+        name: "standing",
+        sql: include_str!("../../migrations/postgres/V9__standing.sql"),
+        oldest: 1,
+    },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

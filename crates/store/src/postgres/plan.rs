@@ -150,7 +150,8 @@ fn is_rare(write: &Write) -> bool {
     match write {
         CreateDefinition(_)
         | CreateTenant(_)
-        | ChangeTenant { .. }
+        | ChangeTenant(_)
+        | SetStanding { .. }
         | PutSecret { .. }
         | DeleteSecret { .. }
         | PutSchedule { .. }

@@ -15,7 +15,10 @@ pub(super) const DEFINITION: &str =
 pub(super) const VERSIONS: &str =
     "SELECT version FROM definitions WHERE tenant = $1 AND namespace = $2 AND name = $3";
 pub(super) const TENANT: &str =
-    "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = $1";
+    "SELECT tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second, concurrency_max,
+    degraded_per_second FROM tenants WHERE tenant = $1";
+pub(super) const OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM wf_instances WHERE tenant = $1
+    AND status IN ('pending', 'running', 'waiting', 'paused', 'cancelling') LIMIT $2) AS counted";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = $1";
 pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
@@ -29,7 +32,8 @@ pub(super) const NEXT_DUE: &str = "SELECT
         UNION ALL SELECT (SELECT min(c.tenant) FROM calls c WHERE c.owner IS NULL AND c.tenant > backlog.tenant)
         FROM backlog WHERE backlog.tenant IS NOT NULL)
      SELECT min((SELECT min(c.visible_at) FROM calls c WHERE c.owner IS NULL AND c.tenant = backlog.tenant))
-     FROM backlog)";
+     FROM backlog),
+    EXISTS (SELECT 1 FROM tenants WHERE status <> 'active' AND status IN ('suspended', 'deleted'))";
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 pub(super) const OWNED: &str = "SELECT 0::bigint, tenant, id, 0::bigint FROM wf_signal_q WHERE owner = $1
     UNION ALL SELECT 1, tenant, instance, token FROM wf_schedule_q WHERE owner = $1
@@ -135,6 +139,13 @@ pub(super) fn tenant_row(row: &Row) -> Read<TenantRow> {
         status: get(row, 2)?,
         created_at: time(row, 3)?,
         weight: get::<i64>(row, 4)? as u32,
+        purge_at: optional_time(row, 5)?,
+        limits: LimitsRow {
+            open_max: get::<i64>(row, 6)? as u32,
+            starts_per_second: get::<i64>(row, 7)? as u32,
+            concurrency_max: get::<i64>(row, 8)? as u32,
+            degraded_per_second: get::<i64>(row, 9)? as u32,
+        },
     })
 }
 

@@ -27,10 +27,16 @@ pub(super) type Ended = std::result::Result<Option<Conflict>, Trouble>;
 const CREATE_DEFINITION: &str =
     "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type,
     ir, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING 1";
-const CREATE_TENANT: &str = "INSERT INTO tenants (tenant, title, status, created_at, weight)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1";
-const CHANGE_TENANT: &str = "UPDATE tenants SET title = coalesce($2, title), weight = coalesce($3, weight)
+const CREATE_TENANT: &str =
+    "INSERT INTO tenants (tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second,
+    concurrency_max, degraded_per_second)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING 1";
+const CHANGE_TENANT: &str = "UPDATE tenants SET title = coalesce($2, title), weight = coalesce($3, weight),
+    open_max = coalesce($4, open_max), starts_per_second = coalesce($5, starts_per_second),
+    concurrency_max = coalesce($6, concurrency_max), degraded_per_second = coalesce($7, degraded_per_second)
     WHERE tenant = $1 RETURNING 1";
+const SET_STANDING: &str =
+    "UPDATE tenants SET status = $3, purge_at = $4 WHERE tenant = $1 AND status = $2 RETURNING 1";
 const CREATE_KEY: &str =
     "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -86,14 +92,13 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
         Write::CreateDefinition(row) => {
             guard(to, CREATE_DEFINITION, &definition(tenant, row), Conflict::Exists).await
         }
-        Write::CreateTenant(row) => {
-            let (id, weight) = (text(row.id.as_str()), int(row.weight.into()));
-            let values = [id, text(&row.title), text(&row.status), time(row.created_at), weight];
-            guard(to, CREATE_TENANT, &values, Conflict::Exists).await
+        Write::CreateTenant(row) => guard(to, CREATE_TENANT, &new_tenant(row), Conflict::Exists).await,
+        Write::ChangeTenant(change) => {
+            guard(to, CHANGE_TENANT, &changed_tenant(tenant, change), Conflict::Gone).await
         }
-        Write::ChangeTenant { title, weight } => {
-            let values = [text(tenant), maybe_text(title.as_deref()), Value::Int(weight.map(i64::from))];
-            guard(to, CHANGE_TENANT, &values, Conflict::Gone).await
+        Write::SetStanding { from, to: status, purge_at } => {
+            let values = [text(tenant), text(from), text(status), maybe_time(*purge_at)];
+            guard(to, SET_STANDING, &values, Conflict::Version).await
         }
         Write::CreateKey(row) => plain(to, CREATE_KEY, &key(tenant, row)).await,
         Write::RevokeKey { id, at } => plain(to, REVOKE_KEY, &[text(tenant), text(id), time(*at)]).await,
@@ -156,6 +161,35 @@ fn definition<'a>(tenant: &'a str, row: &'a DefinitionRow) -> [Value<'a>; 9] {
         text(&row.media_type),
         bytes(&row.ir),
         time(row.created_at),
+    ]
+}
+
+fn new_tenant(row: &TenantRow) -> [Value<'_>; 10] {
+    let LimitsRow { open_max, starts_per_second, concurrency_max, degraded_per_second } = row.limits;
+    [
+        text(row.id.as_str()),
+        text(&row.title),
+        text(&row.status),
+        time(row.created_at),
+        int(row.weight.into()),
+        maybe_time(row.purge_at),
+        int(open_max.into()),
+        int(starts_per_second.into()),
+        int(concurrency_max.into()),
+        int(degraded_per_second.into()),
+    ]
+}
+
+fn changed_tenant<'a>(tenant: &'a str, change: &'a TenantChange) -> [Value<'a>; 7] {
+    let number = |number: Option<u32>| Value::Int(number.map(i64::from));
+    [
+        text(tenant),
+        maybe_text(change.title.as_deref()),
+        number(change.weight),
+        number(change.open_max),
+        number(change.starts_per_second),
+        number(change.concurrency_max),
+        number(change.degraded_per_second),
     ]
 }
 

@@ -170,9 +170,14 @@ impl Store for Postgres {
     }
 
     async fn next_due(&self) -> Result<Option<Time>> {
-        let times = |row: &Row| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?]);
-        let found: Option<[Option<i64>; 3]> = self.one(Scope::All, read::NEXT_DUE, &[], times).await?;
-        Ok(found.into_iter().flatten().flatten().min().map(Time))
+        let times = |row: &Row| Ok(([get(row, 0)?, get(row, 1)?, get(row, 2)?], get(row, 3)?));
+        let found: Option<([Option<i64>; 3], bool)> =
+            self.one(Scope::All, read::NEXT_DUE, &[], times).await?;
+        match found {
+            Some((_, true)) => self.next_due_of_others().await,
+            Some((times, false)) => Ok(times.into_iter().flatten().min().map(Time)),
+            None => Ok(None),
+        }
     }
 
     async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>> {
@@ -442,6 +447,20 @@ impl Store for Postgres {
 
     async fn retire(&self, ended_before: Time) -> Result<bool> {
         self.retire_history(ended_before).await
+    }
+
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        self.place_of(tenant, row).await
+    }
+
+    async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
+        self.purge_leaving(now, limit).await
+    }
+
+    async fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64> {
+        let values = [text(tenant.as_str()), int(i64::try_from(max).unwrap_or(i64::MAX))];
+        let count = self.one(of(tenant), read::OPEN, &values, |row| get::<i64>(row, 0)).await?;
+        Ok(count.unwrap_or(0).unsigned_abs())
     }
 
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {

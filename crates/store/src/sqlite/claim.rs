@@ -49,10 +49,15 @@ macro_rules! tenants_of {
             $queue,
             " WHERE owner IS NULL AND tenant = backlog.tenant),
                 coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
-            FROM backlog WHERE tenant IS NOT NULL"
+            FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
+                WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))"
         )
     };
 }
+
+/// Whether any tenant is parked.
+const PARKED: &str =
+    "SELECT EXISTS (SELECT 1 FROM tenants WHERE status <> 'active' AND status IN ('suspended', 'deleted'))";
 
 /// A queue that is shared out: who waits, and the oldest due rows of one tenant.
 pub(super) struct Fair {
@@ -96,7 +101,7 @@ impl Core {
         let crowded = self.crowded.signals;
         let (claimed, more) = self.transaction(|connection| {
             node::member(connection, node)?;
-            let (mut claimed, more) = match crowded {
+            let (mut claimed, more) = match crowded || any_parked(connection).map_err(error)? {
                 true => shared_out(connection, &FAIR_SIGNALS, now, limit, &[], signal),
                 false => due(connection, SIGNALS, now, limit, signal),
             }
@@ -140,7 +145,7 @@ impl Core {
         let crowded = self.crowded.timers;
         let (claimed, more) = self.transaction(|connection| {
             node::member(connection, node)?;
-            let (mut claimed, more) = match crowded {
+            let (mut claimed, more) = match crowded || any_parked(connection).map_err(error)? {
                 true => shared_out(connection, &FAIR_TIMERS, now, limit, &[], timer),
                 false => due(connection, TIMERS, now, limit, timer),
             }
@@ -167,11 +172,7 @@ fn shared_out<T>(
     full: &[TenantId],
     map: fn(&Row<'_>) -> rusqlite::Result<Claimed<T>>,
 ) -> rusqlite::Result<(Vec<Claimed<T>>, bool)> {
-    let mut statement = connection.prepare_cached(fair.tenants)?;
-    let rows = statement.query_map([], |row| {
-        Ok(Waiting { tenant: tenant(row, 0)?, oldest: time(row, 1)?, weight: row.get(2)? })
-    })?;
-    let waiting = rows.collect::<rusqlite::Result<Vec<Waiting>>>()?;
+    let waiting = waiting(connection, fair)?;
     let mut left = limit.min(CLAIM_MAX);
     let mut claimed = Vec::new();
     let mut statement = connection.prepare_cached(fair.due)?;
@@ -185,6 +186,30 @@ fn shared_out<T>(
     }
     let more = left == 0 || share::is_exhausted(&shares, claimed.iter().map(|one| &one.tenant));
     Ok((claimed, more))
+}
+
+fn waiting(connection: &Connection, fair: &Fair) -> rusqlite::Result<Vec<Waiting>> {
+    let mut statement = connection.prepare_cached(fair.tenants)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Waiting { tenant: tenant(row, 0)?, oldest: time(row, 1)?, weight: row.get(2)? })
+    })?;
+    rows.collect()
+}
+
+fn any_parked(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached(PARKED)?.query_row([], |row| row.get(0))
+}
+
+/// When something is due next of tenants that are not parked; `None` if nobody is, and so all of it counts.
+pub(super) fn next_due_of_others(connection: &Connection) -> rusqlite::Result<Option<Option<Time>>> {
+    if !any_parked(connection)? {
+        return Ok(None);
+    }
+    let mut next = None;
+    for fair in [&FAIR_SIGNALS, &FAIR_TIMERS, &FAIR_CALLS] {
+        next = waiting(connection, fair)?.into_iter().map(|one| one.oldest).chain(next).min();
+    }
+    Ok(Some(next))
 }
 
 /// The oldest rows that are due, whosever they are; and whether there may be more.

@@ -32,7 +32,10 @@ pub(super) const WAITING: &str = "WITH RECURSIVE backlog(tenant) AS (
     SELECT tenant, (SELECT min(visible_at) FROM deliveries
             WHERE owner IS NULL AND worker = ?1 AND tenant = backlog.tenant),
         coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
-    FROM backlog WHERE tenant IS NOT NULL";
+    FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
+        WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))";
+const IS_PARKED: &str =
+    "SELECT EXISTS (SELECT 1 FROM tenants WHERE tenant = ?1 AND status IN ('suspended', 'deleted'))";
 
 macro_rules! columns {
     () => {
@@ -80,6 +83,9 @@ impl Core {
 
     pub fn lend(&mut self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
         self.transaction(|connection| {
+            if is_parked(connection, tenant).map_err(error)? {
+                return Ok(Vec::new());
+            }
             let lent = due_of(connection, &loan.worker, tenant, loan.now, loan.limit.min(CLAIM_MAX));
             let mut lent = lent.map_err(error)?;
             let mut lend = connection.prepare_cached(LEND).map_err(error)?;
@@ -91,6 +97,10 @@ impl Core {
             Ok(lent.into_iter().map(|one| one.row).collect())
         })
     }
+}
+
+fn is_parked(connection: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
+    connection.prepare_cached(IS_PARKED)?.query_row([tenant.as_str()], |row| row.get(0))
 }
 
 fn due(connection: &Connection, ask: &DeliveryAsk) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {

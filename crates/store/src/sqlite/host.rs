@@ -368,6 +368,20 @@ impl<H: Host> Store for H {
         self.write(move |core| core.purge(&purge)).await
     }
 
+    async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.place(&tenant, row)).await
+    }
+
+    async fn purge_tenant(&self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
+        self.write(move |core| core.purge_tenant(now, limit)).await
+    }
+
+    async fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.open_instances(&tenant, max)).await
+    }
+
     async fn clocks(&self) -> Result<Vec<(TenantId, Span)>> {
         self.read(|read| read.clocks()).await
     }

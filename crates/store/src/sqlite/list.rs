@@ -3,8 +3,8 @@
 use super::{
     error::error,
     read::{
-        DEAD_LETTER, INSTANCE, Read, SECRET, TASK, dead_letter, id, instance, key, secret, task, tenant,
-        tenant_row, time,
+        DEAD_LETTER, INSTANCE, Read, SECRET, TASK, TENANT, dead_letter, id, instance, key, secret, task,
+        tenant, tenant_row, time,
     },
     semver,
 };
@@ -31,11 +31,11 @@ const SUMMARY: &str = "SELECT namespace, name, version, title, media_type, creat
     FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
 const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
     WHERE tenant = ?1 AND task = ?2 ORDER BY sequence";
-const TENANTS: &str = "SELECT tenant, title, status, created_at, weight FROM tenants ORDER BY tenant";
 const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
     WHERE tenant = ?1 ORDER BY created_at, id";
 const OUTBOX: &str =
-    "SELECT tenant, id, key, event_type, event, created_at FROM outbox ORDER BY seq LIMIT ?1";
+    "SELECT tenant, id, key, event_type, event, created_at FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM tenants p
+    WHERE p.tenant = o.tenant AND p.status IN ('suspended', 'deleted')) ORDER BY seq LIMIT ?1";
 /// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
 const ORIGIN_WORKER: &str =
     "iif(source IN ('call', 'delivery'), json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
@@ -222,7 +222,7 @@ impl Read<'_> {
     }
 
     pub fn tenants(&self) -> Result<Vec<TenantRow>> {
-        self.many(TENANTS, &[], tenant_row)
+        self.many(&format!("{TENANT} ORDER BY tenant"), &[], tenant_row)
     }
 
     /// By name.

@@ -1,6 +1,6 @@
 //! Reads by key, over any connection. Lists are in `list`.
 
-use super::{error::error, semver};
+use super::{claim, error::error, semver};
 use crate::{port::Result, rows::*, views::*};
 use machine::{TenantId, Time};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, types::Type};
@@ -13,7 +13,12 @@ const INBOX: &str = "SELECT scope, key, request_hash, answer, created_at
 const DEFINITION: &str = "SELECT namespace, name, version, title, source, media_type, ir, created_at
     FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3 AND version = ?4";
 const VERSIONS: &str = "SELECT version FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
-const TENANT: &str = "SELECT tenant, title, status, created_at, weight FROM tenants WHERE tenant = ?1";
+pub(super) const TENANT: &str =
+    "SELECT tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second, concurrency_max,
+    degraded_per_second FROM tenants";
+const TENANT_OF: &str = " WHERE tenant = ?1";
+const OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM wf_instances WHERE tenant = ?1
+    AND status IN ('pending', 'running', 'waiting', 'paused', 'cancelling') LIMIT ?2)";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = ?1";
 const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
@@ -67,9 +72,18 @@ impl<'c> Read<'c> {
 
     /// The earliest time at which unowned work of any kind becomes due, if there is any.
     pub fn next_due(&self) -> Result<Option<Time>> {
+        if let Some(next) = claim::next_due_of_others(self.connection).map_err(error)? {
+            return Ok(next);
+        }
         let times: Option<[Option<i64>; 3]> =
             self.one(NEXT_DUE, &[], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
         Ok(times.into_iter().flatten().flatten().min().map(Time))
+    }
+
+    pub fn open_instances(&self, tenant: &TenantId, max: u64) -> Result<u64> {
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let count: Option<i64> = self.one(OPEN, params![tenant.as_str(), max], |row| row.get(0))?;
+        Ok(count.unwrap_or(0).unsigned_abs())
     }
 
     /// Every queue row the node owns, at most `limit`.
@@ -153,7 +167,7 @@ impl<'c> Read<'c> {
     }
 
     pub fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>> {
-        self.one(TENANT, params![id.as_str()], tenant_row)
+        self.one(&format!("{TENANT}{TENANT_OF}"), params![id.as_str()], tenant_row)
     }
 
     pub fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>> {
@@ -232,6 +246,13 @@ pub(super) fn tenant_row(row: &Row<'_>) -> rusqlite::Result<TenantRow> {
         status: row.get(2)?,
         created_at: time(row, 3)?,
         weight: row.get(4)?,
+        purge_at: optional_time(row, 5)?,
+        limits: LimitsRow {
+            open_max: row.get(6)?,
+            starts_per_second: row.get(7)?,
+            concurrency_max: row.get(8)?,
+            degraded_per_second: row.get(9)?,
+        },
     })
 }
 

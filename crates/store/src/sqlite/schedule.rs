@@ -15,8 +15,11 @@ const SCHEDULE: &str =
 const BY_ID: &str = " WHERE tenant = ?1 AND id = ?2";
 const LIST: &str = " WHERE tenant = ?1 AND (namespace, name) > (?2, ?3) AND (?4 IS NULL OR namespace = ?4)
     AND (?5 IS NULL OR name = ?5) AND (?6 IS NULL OR status = ?6) ORDER BY namespace, name LIMIT ?7";
-const DUE: &str = " WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
-const NEXT: &str = "SELECT min(due_at) FROM schedules WHERE due_at IS NOT NULL";
+const DUE: &str = " WHERE due_at <= ?1 AND NOT EXISTS (SELECT 1 FROM tenants p
+    WHERE p.tenant = schedules.tenant AND p.status <> 'active') ORDER BY due_at LIMIT ?2";
+const NEXT: &str =
+    "SELECT due_at FROM schedules WHERE due_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
+    WHERE p.tenant = schedules.tenant AND p.status <> 'active') ORDER BY due_at LIMIT 1";
 const SLOTS: &str = "SELECT schedule, slot, outcome, count, instance, late_us, at, detail FROM schedule_slots
     WHERE tenant = ?1 AND schedule = ?2 AND slot < ?3 ORDER BY slot DESC LIMIT ?4";
 const COLLECTION: &str = "SELECT version, open FROM schedule_collections WHERE tenant = ?1 AND schedule = ?2";

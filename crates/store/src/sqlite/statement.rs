@@ -67,9 +67,14 @@ statements! {
     CreateDefinition = "INSERT INTO definitions (tenant, namespace, name, version, title, source, media_type, ir,
          created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
-    CreateTenant = "INSERT INTO tenants (tenant, title, status, created_at, weight) VALUES (?1, ?2, ?3, ?4, ?5)
+    CreateTenant = "INSERT INTO tenants (tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second,
+        concurrency_max, degraded_per_second) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT DO NOTHING";
-    ChangeTenant = "UPDATE tenants SET title = coalesce(?2, title), weight = coalesce(?3, weight) WHERE tenant = ?1";
+    ChangeTenant = "UPDATE tenants SET title = coalesce(?2, title), weight = coalesce(?3, weight),
+        open_max = coalesce(?4, open_max), starts_per_second = coalesce(?5, starts_per_second),
+        concurrency_max = coalesce(?6, concurrency_max), degraded_per_second = coalesce(?7, degraded_per_second)
+        WHERE tenant = ?1";
+    SetStanding = "UPDATE tenants SET status = ?3, purge_at = ?4 WHERE tenant = ?1 AND status = ?2";
     /// Members that may stay as they are come as a flag and a value.
     UpdateInstance = "UPDATE wf_instances SET status = ?3, updated_at = ?4, output = coalesce(?5, output),
          error = iif(?6, ?7, error), context = coalesce(?8, context), ended_at = iif(?9, ?10, ended_at)

@@ -34,9 +34,7 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::UpdateTask { task, expected_version } => update_task(to, tenant, task, *expected_version),
         Write::CreateDefinition(row) => create_definition(to, tenant, row),
         Write::CreateTenant(row) => create_tenant(to, row),
-        Write::ChangeTenant { title, weight } => {
-            guard(to, S::ChangeTenant, params![tenant, title, weight], Conflict::Gone)
-        }
+        Write::ChangeTenant(change) => change_tenant(to, tenant, change),
         Write::UpdateInstance(row) => update_instance(to, tenant, row),
         Write::History(row) => {
             plain(to, S::History, params![tenant, row.instance.as_bytes(), row.version, row.at.0, row.events])
@@ -81,9 +79,13 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
     }
 }
 
-/// The writes of versions, secrets, datasets, schedules, events and clocks.
+/// The writes of standings, versions, secrets, datasets, schedules, events and clocks.
 fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Option<Conflict>> {
     match write {
+        Write::SetStanding { from, to: status, purge_at } => {
+            let values = params![tenant, from, status, purge_at.map(|at| at.0)];
+            guard(to, S::SetStanding, values, Conflict::Version)
+        }
         Write::MoveInstance { instance, definition_version } => {
             let values = params![tenant, instance.as_bytes(), definition_version];
             plain(to, S::MoveInstance, values)?;
@@ -409,8 +411,33 @@ fn dead_letter(to: &mut Prepared<'_>, tenant: &str, row: &DeadLetterRow) -> Resu
 }
 
 fn create_tenant(to: &mut Prepared<'_>, row: &TenantRow) -> Result<Option<Conflict>> {
-    let values = params![row.id.as_str(), row.title, row.status, row.created_at.0, row.weight];
+    let LimitsRow { open_max, starts_per_second, concurrency_max, degraded_per_second } = row.limits;
+    let values = params![
+        row.id.as_str(),
+        row.title,
+        row.status,
+        row.created_at.0,
+        row.weight,
+        row.purge_at.map(|at| at.0),
+        open_max,
+        starts_per_second,
+        concurrency_max,
+        degraded_per_second,
+    ];
     guard(to, S::CreateTenant, values, Conflict::Exists)
+}
+
+fn change_tenant(to: &mut Prepared<'_>, tenant: &str, change: &TenantChange) -> Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        change.title,
+        change.weight,
+        change.open_max,
+        change.starts_per_second,
+        change.concurrency_max,
+        change.degraded_per_second,
+    ];
+    guard(to, S::ChangeTenant, values, Conflict::Gone)
 }
 
 fn create_definition(to: &mut Prepared<'_>, tenant: &str, row: &DefinitionRow) -> Result<Option<Conflict>> {

@@ -338,5 +338,19 @@ pub const TABLES: &[Table] = &[
         ],
     ),
     keyed("tenant_clocks", 0, &[("ahead_us", Int)]),
-    keyed("tenants", 0, &[("title", Text), ("status", Text), ("created_at", Int), ("weight", Int)]),
+    keyed(
+        "tenants",
+        0,
+        &[
+            ("title", Text),
+            ("status", Text),
+            ("created_at", Int),
+            ("weight", Int),
+            ("purge_at", Int),
+            ("open_max", Int),
+            ("starts_per_second", Int),
+            ("concurrency_max", Int),
+            ("degraded_per_second", Int),
+        ],
+    ),
 ];

@@ -224,13 +224,21 @@ CREATE TABLE tenant_clocks (
     PRIMARY KEY (tenant)
 ) WITHOUT ROWID;
 
-CREATE TABLE tenants (
-    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
-    title       TEXT    NOT NULL,
-    status      TEXT    NOT NULL CHECK (status IN ('active', 'suspended')),
-    created_at  INTEGER NOT NULL, weight INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
+CREATE TABLE "tenants" (
+    tenant               TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    title                TEXT    NOT NULL,
+    status               TEXT    NOT NULL CHECK (status IN ('active', 'degraded', 'suspended', 'deleted')),
+    created_at           INTEGER NOT NULL,
+    weight               INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
+    purge_at             INTEGER,
+    open_max             INTEGER NOT NULL DEFAULT 0 CHECK (open_max >= 0),
+    starts_per_second    INTEGER NOT NULL DEFAULT 0 CHECK (starts_per_second >= 0),
+    concurrency_max      INTEGER NOT NULL DEFAULT 0 CHECK (concurrency_max >= 0),
+    degraded_per_second  INTEGER NOT NULL DEFAULT 0 CHECK (degraded_per_second >= 0),
     PRIMARY KEY (tenant)
 ) WITHOUT ROWID;
+
+CREATE INDEX tenants_not_active ON tenants (status, tenant) WHERE status <> 'active';
 
 CREATE TABLE wf_dlq (
     tenant     TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

@@ -225,7 +225,15 @@ pub(crate) fn definition(name: &str, version: &str) -> DefinitionRow {
 
 pub(crate) fn tenant_row(name: &str) -> TenantRow {
     let (id, title) = (tenant(name), name.to_uppercase());
-    TenantRow { id, title, status: "active".into(), weight: 1, created_at: Time(1) }
+    TenantRow {
+        id,
+        title,
+        status: "active".into(),
+        weight: 1,
+        limits: LimitsRow::default(),
+        purge_at: None,
+        created_at: Time(1),
+    }
 }
 
 pub(crate) fn key(name: &str) -> KeyRow {

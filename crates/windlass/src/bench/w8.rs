@@ -159,7 +159,8 @@ async fn rivals(bench: &Bench, name: &str, weights: &[u32], each: u64) -> Result
     let mut tenants = Vec::new();
     for (number, weight) in weights.iter().enumerate() {
         let tenant = tenant(bench, &format!("{name}-{number}")).await?;
-        bench.handle.change_tenant(&tenant, None, Some(*weight)).await?;
+        let change = store::TenantChange { weight: Some(*weight), ..store::TenantChange::default() };
+        bench.handle.change_tenant(&tenant, change).await?;
         bench.fill_with(&tenant, "later", each).await?;
         tenants.push(tenant);
     }

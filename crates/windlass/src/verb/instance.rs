@@ -1,6 +1,6 @@
 //! `windlass instance`: list, show, follow, signal and order about instances.
 
-use super::{Context, ListArgs, change, duration, list, read_json, start, version, watch};
+use super::{Context, ListArgs, change, delivery, duration, list, read_json, start, version, watch};
 use crate::{
     client::{Ask, segment},
     failure::{Exit, Failure},
@@ -135,6 +135,12 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
         wait: Duration,
     },
+    /// Say why an instance does not go on: what it waits for, who holds it, what is in its way
+    #[command(after_long_help = "Examples:\n  windlass instance explain ins_0192…")]
+    Explain {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
     /// List what a cancel would undo now, in order
     #[command(after_long_help = "Examples:\n  windlass instance compensation ins_0192…")]
     Compensation {
@@ -166,6 +172,7 @@ impl Verb {
             | Verb::Retry { id }
             | Verb::Result { id, .. }
             | Verb::Compensation { id }
+            | Verb::Explain { id }
             | Verb::History { id, .. } => Some(id),
             Verb::Migrate(args) => args.id.as_mut(),
             Verb::Start(_) | Verb::List { .. } | Verb::SignalByToken { .. } => None,
@@ -249,6 +256,9 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             list(context, &page, COLUMNS, ask).await
         }
         Verb::Show { id } => show(context, &id).await,
+        Verb::Explain { id } => {
+            delivery::explain(context, &format!("/instances/{}/explain", segment(&id))).await
+        }
         Verb::Watch { id } => watch::follow(context, &id).await,
         Verb::Signal { id, name, data, signal_id } => {
             let data = data.as_deref().map(|data| read_json(data, "--data")).transpose()?;

@@ -27,6 +27,7 @@ mod serve;
 mod signals;
 mod standby;
 mod telemetry;
+mod tenants;
 mod tutorial;
 mod up;
 mod verbs;

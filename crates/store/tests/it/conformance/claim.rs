@@ -129,7 +129,7 @@ pub(crate) async fn a_crowded_queue_is_shared_out_by_weight(opened: &Opened) {
     assert_eq!((signals().await, timers().await), ((8, 0), (8, 0)));
     assert_eq!((signals().await, timers().await, calls().await), ((8, 6), (8, 6), (8, 6)));
     // A weight that changes counts at once, for what is queued already.
-    let change = Write::ChangeTenant { title: None, weight: Some(1) };
+    let change = Write::ChangeTenant(TenantChange { weight: Some(1), ..TenantChange::default() });
     opened.commit(vec![Commit { tenant: cold.clone(), writes: vec![change] }]).await;
     assert_eq!((signals().await, timers().await, calls().await), ((8, 4), (8, 4), (8, 4)));
     // Alone again, the other has all of it.
@@ -139,7 +139,11 @@ pub(crate) async fn a_crowded_queue_is_shared_out_by_weight(opened: &Opened) {
 pub(crate) async fn tenants_change_where_something_is_given(opened: &Opened) {
     let change = |title: Option<&str>, weight| Commit {
         tenant: acme(),
-        writes: vec![Write::ChangeTenant { title: title.map(str::to_owned), weight }],
+        writes: vec![Write::ChangeTenant(TenantChange {
+            title: title.map(str::to_owned),
+            weight,
+            ..TenantChange::default()
+        })],
     };
     assert_eq!(opened.commit(vec![change(None, Some(2))]).await, [Outcome::Conflict(Conflict::Gone)]);
     opened.put(vec![Write::CreateTenant(tenant_row("acme"))]).await;
@@ -216,6 +220,31 @@ pub(crate) async fn next_due_is_the_earliest_unowned(opened: &Opened) {
     assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(500)));
     assert_eq!(signals(opened, 500, 10).await.len(), 1);
     assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(600)));
+}
+
+pub(crate) async fn a_row_says_where_it_stands(opened: &Opened) {
+    let me = Some(node(1));
+    let writes = vec![
+        Write::Signal(signal(1, 5, me)),
+        Write::Timer(timer(1, 5, None)),
+        Write::Call(call(1, 5, None)),
+        Write::Call(call(2, 7, None)),
+        Write::Call(call(3, 9, me)),
+        Write::Call(call(4, 6, me)),
+    ];
+    opened.put(writes.clone()).await;
+    opened.commit(vec![Commit { tenant: tenant("zoo"), writes }]).await;
+    let place = async |row: QueueKey| opened.store.place(&acme(), row).await.unwrap();
+    let of = |owner, ahead| Some(views::Place { owner, ahead, behind: None });
+    let instance = id(1);
+    assert_eq!(place(QueueKey::Signal { id: id(1) }).await, of(me, 0));
+    assert_eq!(place(QueueKey::Timer { instance, token: 1 }).await, of(None, 0));
+    assert_eq!(place(QueueKey::Timer { instance, token: 9 }).await, None);
+    assert_eq!(place(QueueKey::Call { instance, token: 1 }).await, of(None, 0));
+    assert_eq!(place(QueueKey::Call { instance, token: 2 }).await, of(None, 1));
+    assert_eq!(place(QueueKey::Call { instance, token: 3 }).await, of(me, 2));
+    assert_eq!(place(QueueKey::Call { instance, token: 9 }).await, None);
+    assert_eq!(place(QueueKey::Delivery { id: id(9) }).await, None);
 }
 
 pub(crate) async fn limit_holds(opened: &Opened) {

@@ -6,7 +6,7 @@ use machine::Time;
 use store::{rows::*, views::DeliveryFilter, *};
 use uuid::Uuid;
 
-fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
+pub(super) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
     DeliveryRow {
         id: id(number),
         worker: worker.into(),
@@ -113,6 +113,21 @@ pub(crate) async fn of_one_key_one_comes_after_the_other(opened: &Opened) {
     assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(1)]);
     opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 1 }]).await;
     assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(2)]);
+}
+
+pub(crate) async fn a_delivery_says_what_comes_before_it(opened: &Opened) {
+    opened.put(vec![write(keyed(1, "a")), write(keyed(2, "a")), write(keyed(3, "b"))]).await;
+    opened.put(vec![write(delivery(4, "mail", 90)), write(delivery(5, "ship", 95))]).await;
+    let place =
+        async |number| opened.store.place(&acme(), QueueKey::Delivery { id: id(number) }).await.unwrap();
+    let of = |owner, ahead, behind| Some(views::Place { owner, ahead, behind });
+    assert_eq!(place(1).await, of(None, 0, None));
+    assert_eq!(place(2).await, of(None, 0, Some(id(1))));
+    assert_eq!(place(3).await, of(None, 0, None));
+    assert_eq!(place(4).await, of(None, 3, None));
+    assert_eq!(place(5).await, of(None, 0, None));
+    assert_eq!(ids(opened, &["ship"], 99, 9).await, [id(5)]);
+    assert_eq!(place(5).await, of(Some(node(1)), 0, None));
 }
 
 pub(crate) async fn what_is_lent_comes_back_unless_it_is_answered(opened: &Opened) {

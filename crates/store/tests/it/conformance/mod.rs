@@ -16,6 +16,7 @@ mod payload;
 mod purge;
 mod schedule;
 mod secret;
+mod standing;
 mod task;
 mod tenant;
 
@@ -120,11 +121,11 @@ macro_rules! every_case {
                     a_crowded_queue_is_shared_out_by_weight tenants_change_where_something_is_given
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
-                    next_due_is_the_earliest_unowned limit_holds
+                    next_due_is_the_earliest_unowned limit_holds a_row_says_where_it_stands
                 }
                 delivery {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
-                    of_one_key_one_comes_after_the_other what_is_lent_comes_back_unless_it_is_answered
+                    of_one_key_one_comes_after_the_other a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
                     workers_are_put_changed_and_deleted what_waits_is_counted_by_worker
                 }
@@ -167,6 +168,11 @@ macro_rules! every_case {
                 schedule {
                     schedules_are_guarded_by_version_and_found_when_due a_slot_lands_once
                     a_clock_moves_what_its_tenant_has_queued a_collection_is_guarded_by_its_version
+                }
+                standing {
+                    nothing_of_a_parked_tenant_is_found a_degraded_tenant_starts_nothing_by_itself
+                    a_standing_is_guarded limits_change_where_given open_instances_are_counted_up_to_a_bound
+                    a_tenant_that_leaves_goes_with_all_its_rows
                 }
                 task { lifecycle_with_events lists_by_person_group_and_instance versions_guard_completion }
                 tenant { same_ids_never_mix consuming_needs_the_tenant tenants_are_listed }

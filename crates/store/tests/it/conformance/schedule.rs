@@ -5,7 +5,7 @@ use crate::fixture::*;
 use machine::{Time, time::Span};
 use store::{rows::*, views::*, *};
 
-fn schedule(number: u128, due_at: Option<i64>) -> ScheduleRow {
+pub(super) fn schedule(number: u128, due_at: Option<i64>) -> ScheduleRow {
     ScheduleRow {
         id: id(number),
         namespace: "shop".into(),

@@ -5,7 +5,7 @@ use crate::fixture::*;
 use machine::{TenantId, Time};
 use store::{rows::*, views::*, *};
 
-fn everything(tenant: &TenantId, mark: &str) -> Commit {
+pub(super) fn everything(tenant: &TenantId, mark: &str) -> Commit {
     let bytes = mark.as_bytes().to_vec();
     let row = InstanceRow { input: bytes.clone(), business_key: Some("k".into()), ..instance(1) };
     let mut first = state(1, 1);
