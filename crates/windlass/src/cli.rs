@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, bus, dataset, def, delivery, dev, dlq, event, instance, key, schedule, secret, task, tenant,
-        webhook, worker,
+        admin, api, bus, dataset, def, delivery, dev, dlq, event, instance, key, schedule, secret, task,
+        tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};

@@ -233,19 +233,8 @@ impl Recipe {
             options: self.options.clone(),
             evaluator: self.evaluator.clone(),
             secrets: self.secrets.clone(),
-        let (evaluator, spans) = (Arc::new(sandbox()?), Arc::new(NoSpans));
-        Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans, buses: vec![] })
-    }
-
-    /// Who collects spans of these nodes.
-    pub(crate) fn spans(mut self, spans: Arc<dyn Spans>) -> Recipe {
-        self.spans = spans;
-        self
-    }
-
-    /// What is emitted goes out over these.
-    pub(crate) fn carrying(self, buses: Vec<runtime::buses::Bus>) -> Recipe {
-        Recipe { buses, ..self }
+            spans: self.spans.clone(),
+            buses: self.buses.clone(),
             sole: self.sole,
             hints,
             clock,
