@@ -1,5 +1,6 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
+mod letters;
 mod workers;
 
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     api::*,
     clocks,
     datasets::{self, Upload},
-    dead_letters, definitions,
+    definitions,
     engine::Engine,
     events,
     hub::End,
@@ -403,17 +404,6 @@ impl Handle {
         tasks_for_people::act(&self.engine, tenant, task, act, actor, if_version).await
     }
 
-    /// Puts the dead letter back where it came from; a second replay is `NotFound`.
-    pub async fn replay_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
-        tracing::info!(%tenant, dead_letter = %id, actor, "replay");
-        dead_letters::replay(&self.engine, tenant, id, actor).await
-    }
-
-    pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
-        tracing::info!(%tenant, dead_letter = %id, actor, "discard");
-        dead_letters::discard(&self.engine, tenant, id, actor).await
-    }
-
     /// Takes a dataset in, item by item.
     pub fn upload(&self, tenant: &TenantId) -> Upload {
         Upload::new(self.engine.clone(), tenant)
@@ -541,6 +531,11 @@ impl Handle {
                 "windlass_results_awaited",
                 "instances whose end a caller waits for",
                 self.engine.hub.waited_for(),
+            ),
+            (
+                "windlass_errors_waiting",
+                "failures that wait to be recorded and acknowledged",
+                self.engine.flush.waiting() as usize,
             ),
         ];
         all.extend(gauges.map(|(name, help, value)| Metric {

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{App, Inner},
-    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs, events,
-    feed, frame, health, history, instances, keys, me, metrics,
+    auth, bulk, clock, code, compensation, datasets, dead_letters, definitions, deliveries, docs,
+    error_groups, events, feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -108,9 +108,12 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(tasks::assign))
         .routes(routes!(tasks::complete))
         .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::read))
         .routes(routes!(dead_letters::replay))
         .routes(routes!(dead_letters::discard))
+        .routes(routes!(error_groups::list))
+        .routes(routes!(error_groups::read))
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
         .routes(routes!(feed::read))

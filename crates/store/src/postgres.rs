@@ -15,6 +15,7 @@ mod dataset;
 mod delivery;
 mod doctor;
 mod error;
+mod error_group;
 mod event;
 mod feed;
 mod list;

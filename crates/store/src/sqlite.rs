@@ -13,6 +13,7 @@ mod dataset;
 mod delivery;
 mod doctor;
 mod error;
+mod error_group;
 mod event;
 mod host;
 mod inline;

@@ -27,6 +27,7 @@ mod egress;
 mod envelope;
 mod events;
 mod fanout;
+mod flush;
 mod hints;
 mod http;
 mod language;

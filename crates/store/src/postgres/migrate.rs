@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V7__deliveries.sql"),
         oldest: 1,
     },
+    Migration { name: "errors", sql: include_str!("../../migrations/postgres/V8__errors.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -6,7 +6,8 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 7] = ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries"];
+const MIGRATIONS: [&str; 8] =
+    ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "errors"];
 
 /// A database with tables, and whatever must live as long as it.
 async fn migrated() -> Option<scratch::Database> {
