@@ -82,6 +82,7 @@ pub enum Kind {
     Schedule,
     Dataset,
     Delivery,
+    ErrorGroup,
     Node,
 }
 
@@ -96,6 +97,7 @@ impl Kind {
             Kind::Schedule => "sch",
             Kind::Dataset => "ds",
             Kind::Delivery => "dlv",
+            Kind::ErrorGroup => "err",
             Kind::Node => "node",
         }
     }

@@ -83,8 +83,8 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let mut call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
         Err(error) => {
-            let work = work(&tenant, &row, Command::Pause, hold);
-            return dead_letters::bury(engine, &work, Reason::Deserialization, &error.to_string()).await;
+            let mut work = work(&tenant, &row, Command::Pause, hold);
+            return dead_letters::bury(engine, &mut work, Reason::Deserialization, &error.to_string());
         }
     };
     if children::is_own(&row.target) {
@@ -127,7 +127,9 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
                 envelope: String::from_utf8_lossy(&row.envelope).into_owned(),
             });
             let command = Command::CallFailed { token: row.token, fault, given_up };
-            slots::submit(engine, work(&tenant, &row, command, hold));
+            // Its place goes to the next; its room in the lane, when the failure is acknowledged.
+            let work = Work { room: Some(reservation), ..work(&tenant, &row, command, hold) };
+            slots::submit(engine, work);
         }
         Attempted::Again { after, attempt, failure } => {
             drop(reservation);

@@ -110,6 +110,7 @@ impl Conception<'_> {
             before: None,
             decision: &decision,
             signal: None,
+            failed_call: None,
             moved: false,
             now,
         };

@@ -20,6 +20,10 @@ use store::{Commit, Error, Outcome, Store};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
+/// A commit with so many writes counts as one of a batch, and one with more as several: a batch takes about as long whatever
+/// it is made of.
+const WRITES_OF_ONE: usize = 6;
+
 type Reply = oneshot::Sender<Result<Outcome, Error>>;
 
 /// Hands commits to the pipeline, which ends when this is dropped and nothing waits.
@@ -94,7 +98,10 @@ impl Committer {
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, Error> {
         let (reply, answer) = oneshot::channel();
         let was_empty = match self.shared.queue.lock().as_mut() {
-            Some(queue) => queue.push(&commit.tenant.clone(), (commit, reply)),
+            Some(queue) => {
+                let size = commit.writes.len() / WRITES_OF_ONE;
+                queue.push(&commit.tenant.clone(), (commit, reply), size)
+            }
             None => return Err(Error::Unavailable("the node is stopping".to_owned())),
         };
         if was_empty {

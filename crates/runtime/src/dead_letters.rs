@@ -3,7 +3,10 @@
 use crate::{
     api::Refusal,
     engine::Engine,
-    events, intake,
+    errors::Failure,
+    events,
+    flush::{self, HoldsUp},
+    intake,
     patience::Patience,
     refusal, rows,
     turn::{self, Source, Work},
@@ -12,6 +15,7 @@ use bus::{Channel, Incoming};
 use machine::{
     Command, Data, State, TenantId, Time,
     command::{GivenUp, Incident},
+    id,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -70,7 +74,13 @@ struct Origin {
 }
 
 /// The dead letter of a call that was given up and thereby faulted its instance.
-pub(crate) fn of_call(engine: &Engine, call: &GivenUp, instance: Uuid, state: &State, now: Time) -> Write {
+pub(crate) fn of_call(
+    engine: &Engine,
+    (call, group): (&GivenUp, Option<Uuid>),
+    instance: Uuid,
+    state: &State,
+    now: Time,
+) -> Write {
     let detail = state.error.as_ref().and_then(|fault| fault.detail.clone()).unwrap_or_default();
     let origin = Origin { token: call.token, name: call.target.clone(), id: Uuid::nil(), faulted: true };
     Write::DeadLetter(Box::new(DeadLetterRow {
@@ -84,11 +94,17 @@ pub(crate) fn of_call(engine: &Engine, call: &GivenUp, instance: Uuid, state: &S
         attempts: call.attempts,
         last_node: engine.node,
         failed_at: now,
+        group,
     }))
 }
 
 /// The dead letter of a saga that can neither go back nor forward. Putting it back runs the step again.
-pub(crate) fn of_incident(engine: &Engine, incident: &Incident, instance: Uuid, now: Time) -> Write {
+pub(crate) fn of_incident(
+    engine: &Engine,
+    (incident, group): (&Incident, Option<Uuid>),
+    instance: Uuid,
+    now: Time,
+) -> Write {
     #[derive(Serialize)]
     struct Envelope<'a> {
         step: &'a str,
@@ -109,6 +125,7 @@ pub(crate) fn of_incident(engine: &Engine, incident: &Incident, instance: Uuid, 
         attempts: *attempts,
         last_node: engine.node,
         failed_at: now,
+        group,
     }))
 }
 
@@ -119,6 +136,7 @@ pub(crate) struct Undelivered<'a> {
     pub(crate) envelope: Vec<u8>,
     pub(crate) worker: &'a str,
     pub(crate) attempts: u32,
+    pub(crate) group: Uuid,
 }
 
 /// The dead letter of a delivery. Putting it back delivers the event again.
@@ -129,7 +147,7 @@ pub(crate) fn of_delivery(
     detail: String,
     now: Time,
 ) -> Write {
-    let Undelivered { letter, event, envelope, worker, attempts } = given_up;
+    let Undelivered { letter, event, envelope, worker, attempts, group } = given_up;
     let origin = Origin { name: worker.to_owned(), id: event, ..Origin::default() };
     Write::DeadLetter(Box::new(DeadLetterRow {
         id: letter,
@@ -142,6 +160,7 @@ pub(crate) fn of_delivery(
         attempts,
         last_node: engine.node,
         failed_at: now,
+        group: Some(group),
     }))
 }
 
@@ -206,16 +225,22 @@ async fn take_again(
     }
 }
 
-/// Delivers the event of a dead letter again. An event that is gone by now comes back with it.
+/// Delivers the event of a dead letter again. An event that is gone by now comes back with it; one with other data is an
+/// event of its own, which says where it comes from.
 async fn redeliver(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     letter: DeadLetterRow,
-    origin: Origin,
+    mut origin: Origin,
+    changed: Option<Changed<'_>>,
 ) -> Result<(), Refusal> {
     let now = engine.now();
     let mut writes = vec![Write::ConsumeDeadLetter { id: letter.id }];
-    let event = Data::parse(&letter.envelope).unwrap_or_default();
+    let mut event = Data::parse(&letter.envelope).unwrap_or_default();
+    if let Some(changed) = changed {
+        event = changed.event(&event, origin.id, letter.id);
+        origin.id = engine.entropy.id(now);
+    }
     let there = engine.store.event(tenant, origin.id).await.map_err(refusal::of_store)?;
     let emitted_by = there.as_ref().and_then(|there| there.emitted_by.as_deref());
     let order_key = engine.subscribers.order_key(tenant, &origin.name, &event, emitted_by);
@@ -245,8 +270,8 @@ async fn redeliver(
     Ok(())
 }
 
-/// Moves the work's cause to the dead letters in one commit.
-pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, detail: &str) {
+/// Moves the work's cause to the dead letters, with the next flush. Nobody waits for it.
+pub(crate) fn bury(engine: &Arc<Engine>, work: &mut Work, reason: Reason, detail: &str) {
     let now = engine.now();
     let (source, envelope, origin, attempts) = match &work.source {
         Source::Direct => return,
@@ -266,6 +291,16 @@ pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, deta
             row.attempt,
         ),
     };
+    let failure = Failure {
+        source,
+        target: origin.name.clone(),
+        class: reason.word().to_owned(),
+        message: detail.to_owned(),
+        instance: Some(work.instance),
+        attempts,
+        at: now,
+        ..Failure::default()
+    };
     let id = engine.entropy.id(now);
     let mut writes = work.guards.clone();
     writes.push(Write::DeadLetter(Box::new(DeadLetterRow {
@@ -279,15 +314,41 @@ pub(crate) async fn bury(engine: &Arc<Engine>, work: &Work, reason: Reason, deta
         attempts,
         last_node: engine.node,
         failed_at: now,
+        group: Some(failure.group()),
     })));
+    writes.push(Write::Errors(vec![failure.row()]));
     tracing::warn!(tenant = %work.tenant, instance = %work.instance, source, reason = reason.word(), detail, "dead letter");
-    if commit_patiently(engine, &work.tenant, writes).await {
-        engine.hub.changed(&work.tenant, "dead-letter", id, reason.word(), 1, now);
+    let (owned, tenant) = (engine.clone(), work.tenant.clone());
+    let kept = (work.hold.take(), work.permit.take());
+    engine.tasks.spawn(async move {
+        if flush_patiently(&owned, &tenant, writes, HoldsUp::Nobody).await {
+            owned.hub.changed(&tenant, "dead-letter", id, reason.word(), 1, now);
+        }
+        drop(kept);
+    });
+}
+
+/// Commits with the next flush, waiting for the store as long as it takes. `true` if it landed now.
+pub(crate) async fn flush_patiently(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    writes: Vec<Write>,
+    holds_up: HoldsUp,
+) -> bool {
+    let mut patience = Patience::new();
+    loop {
+        let commit = Commit { tenant: tenant.clone(), writes: writes.clone() };
+        if let Ok(outcome) = flush::commit(engine, commit, holds_up).await {
+            return outcome == Outcome::Committed;
+        }
+        if !patience.wait(engine).await {
+            return false;
+        }
     }
 }
 
 /// The instance is not there (yet). A signal is kept for it; timers and calls of nobody are dropped.
-pub(crate) async fn not_there(engine: &Arc<Engine>, work: &Work) {
+pub(crate) async fn not_there(engine: &Arc<Engine>, work: &mut Work) {
     match &work.source {
         // The parent or child it is for is gone for good: nobody signals one before it is there.
         Source::Signal(row)
@@ -304,7 +365,7 @@ pub(crate) async fn not_there(engine: &Arc<Engine>, work: &Work) {
 }
 
 /// Puts the cause back with a later time, or buries it when it was tried often enough.
-pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
+pub(crate) async fn try_later(engine: &Arc<Engine>, work: &mut Work, detail: &str) {
     let attempt = match &work.source {
         Source::Direct => return,
         Source::Signal(row) => row.attempt,
@@ -314,7 +375,7 @@ pub(crate) async fn try_later(engine: &Arc<Engine>, work: &Work, detail: &str) {
     // Full jitter, but never sooner than half: a signal that came before its start gets time.
     let random = 0.5 + engine.entropy.unit() / 2.0;
     let Some(delay) = engine.options.poison.delay(attempt, random) else {
-        return bury(engine, work, Reason::RetriesExhausted, detail).await;
+        return bury(engine, work, Reason::RetriesExhausted, detail);
     };
     let visible_at = engine.now().after(delay);
     let write = match &work.source {
@@ -349,19 +410,49 @@ pub(crate) async fn commit_patiently(engine: &Arc<Engine>, tenant: &TenantId, wr
     }
 }
 
-/// Puts a dead letter back where it came from. The letter is consumed in the same commit, so that pressing twice
+/// An event as it is delivered instead of the one that failed.
+pub(crate) struct Changed<'a> {
+    pub(crate) data: Data,
+    pub(crate) actor: &'a str,
+}
+
+impl Changed<'_> {
+    /// The same event with other data, under an id of its own, with what it comes from and who changed it.
+    fn event(&self, event: &Data, original: Uuid, letter: Uuid) -> Data {
+        let mut entries = event.entries().unwrap_or_default();
+        let own = ["id", "data", "data_base64", "causationid", "changedby"];
+        entries.retain(|(name, _)| !own.contains(&name.as_str()));
+        let id = event.get("id").map(|id| id.to_text()).unwrap_or_default();
+        entries.extend([
+            ("id".to_owned(), Data::text(format!("{id}~{}", letter.simple()))),
+            ("causationid".to_owned(), Data::text(id::show(id::Kind::Event, original))),
+            ("changedby".to_owned(), Data::text(self.actor)),
+            ("data".to_owned(), self.data.clone()),
+        ]);
+        Data::map(entries)
+    }
+}
+
+/// Puts a dead letter back where it came from, a delivery's with other data if so wanted. The letter is consumed in the same commit, so that pressing twice
 /// has one effect.
 pub(crate) async fn replay(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     id: Uuid,
     actor: &str,
+    data: Option<Data>,
 ) -> Result<(), Refusal> {
     let missing = || Refusal::NotFound("dead letter".to_owned());
     let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?.ok_or_else(missing)?;
     let origin: Origin = serde_json::from_slice(&row.origin).unwrap_or_default();
     if row.source == DELIVERY {
-        return redeliver(engine, tenant, row, origin).await;
+        let changed = data.map(|data| Changed { data, actor });
+        return redeliver(engine, tenant, row, origin, changed).await;
+    }
+    if data.is_some() {
+        let detail =
+            format!("only what a worker was given can be changed; this is a dead letter of a {}", row.source);
+        return Err(Refusal::Invalid { code: "invalid-value", detail, problems: vec![] });
     }
     if row.source == INCOMING {
         return take_again(engine, tenant, row, origin).await;
@@ -383,7 +474,7 @@ pub(crate) async fn replay(
         "call" => (Command::PutBack { token: origin.token }, vec![Write::Call(call_of(row, origin, now))]),
         _ => {
             let signal = Write::Signal(signal_of(row, origin, now));
-            take(engine, tenant, (id, instance), vec![signal], actor).await?;
+            take(engine, tenant, (id, instance), vec![signal], (actor, None)).await?;
             engine.backlog();
             return Ok(());
         }
@@ -454,10 +545,11 @@ pub(crate) async fn discard(
     tenant: &TenantId,
     id: Uuid,
     actor: &str,
+    reason: Option<String>,
 ) -> Result<(), Refusal> {
     let row = engine.store.dead_letter(tenant, id).await.map_err(refusal::of_store)?;
     let row = row.ok_or_else(|| Refusal::NotFound("dead letter".to_owned()))?;
-    take(engine, tenant, (id, row.instance.unwrap_or_default()), vec![], actor).await
+    take(engine, tenant, (id, row.instance.unwrap_or_default()), vec![], (actor, reason)).await
 }
 
 /// Consumes a letter; what is put `back` instead, and what the instance's history says of it, are in the same commit.
@@ -467,7 +559,7 @@ async fn take(
     tenant: &TenantId,
     (id, instance): (Uuid, Uuid),
     back: Vec<Write>,
-    actor: &str,
+    (actor, why): (&str, Option<String>),
 ) -> Result<(), Refusal> {
     let guard = Write::ConsumeDeadLetter { id };
     let command = Command::LetterTaken { replayed: !back.is_empty() };
@@ -476,6 +568,7 @@ async fn take(
         also: back.clone(),
         actor: Some(actor.to_owned()),
         letter: Some(id),
+        why,
         ..Work::new(tenant.clone(), instance, command)
     };
     let unreadable = [Reason::DefinitionMissing.word(), Reason::SnapshotInconsistent.word()];

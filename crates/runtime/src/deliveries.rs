@@ -196,10 +196,15 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
             handle(&engine, &tenant, &worker, items).await;
             engine.deliveries.done(&tenant, &worker);
             pump(&engine);
-            if engine.deliveries_left.load(Ordering::Acquire) && !engine.deliveries.full().contains(&tenant) {
-                engine.wake.deliveries.at(engine.now());
-            }
+            freed(&engine, &tenant);
         });
+    }
+}
+
+/// A tenant's lane may have room again: what was left in the backlog is looked for.
+fn freed(engine: &Engine, tenant: &TenantId) {
+    if engine.deliveries_left.load(Ordering::Acquire) && !engine.deliveries.full().contains(tenant) {
+        engine.wake.deliveries.at(engine.now());
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     deliveries::Handed,
     egress::Egress,
     finder::Wake,
+    flush::Flush,
     heavy::Heavy,
     held::Held,
     hub::Hub,
@@ -78,6 +79,8 @@ pub(crate) struct Engine {
     pub(crate) origin: Arc<Origin>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) committer: Committer,
+    /// Failures that wait for their acknowledgement.
+    pub(crate) flush: Flush,
     pub(crate) definitions: Definitions,
     /// Room for turns of signals and timers.
     pub(crate) turns: Arc<Semaphore>,

@@ -9,6 +9,7 @@ use crate::{
     api::{Published, Refusal},
     collections::{self, Caused},
     engine::Engine,
+    errors,
     metrics::Metrics,
     patience::Patience,
     refusal,
@@ -179,11 +180,13 @@ impl Publishing {
                 before: None,
                 decision: &start.decision,
                 signal: None,
+                failed_call: None,
                 moved: false,
                 now: self.now,
             };
             born.push(change.write(&mut writes).await.map_err(refusal::of_store)?);
         }
+        errors::fold(&mut writes);
         let commit = Commit { tenant: self.tenant.clone(), writes };
         engine.metrics.cost(&commit);
         match self.settle(commit).await? {

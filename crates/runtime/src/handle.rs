@@ -1,6 +1,7 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
 mod buses;
+mod letters;
 mod standing;
 mod webhooks;
 mod workers;
@@ -10,7 +11,7 @@ use crate::{
     api::*,
     clocks,
     datasets::{self, Upload},
-    dead_letters, definitions,
+    definitions,
     engine::Engine,
     events,
     explain::{self, Explanation},
@@ -422,17 +423,6 @@ impl Handle {
         tasks_for_people::act(&self.engine, tenant, task, act, actor, if_version).await
     }
 
-    /// Puts the dead letter back where it came from; a second replay is `NotFound`.
-    pub async fn replay_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
-        tracing::info!(%tenant, dead_letter = %id, actor, "replay");
-        dead_letters::replay(&self.engine, tenant, id, actor).await
-    }
-
-    pub async fn discard_dead_letter(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Answer<()> {
-        tracing::info!(%tenant, dead_letter = %id, actor, "discard");
-        dead_letters::discard(&self.engine, tenant, id, actor).await
-    }
-
     /// Takes a dataset in, item by item.
     pub fn upload(&self, tenant: &TenantId) -> Upload {
         Upload::new(self.engine.clone(), tenant)
@@ -536,6 +526,11 @@ impl Handle {
                 "windlass_lanes",
                 "tenants with calls or deliveries in memory",
                 self.engine.calls.lanes() + self.engine.deliveries.lanes(),
+            ),
+            (
+                "windlass_errors_waiting",
+                "failures that wait to be recorded and acknowledged",
+                self.engine.flush.waiting() as usize,
             ),
         ];
         all.extend(gauges.map(|(name, help, value)| Metric {

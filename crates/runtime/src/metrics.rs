@@ -27,6 +27,10 @@ pub(crate) struct Metrics {
     pub(crate) conflicts: AtomicU64,
     /// Commands that changed nothing: late timers, duplicate signals.
     pub(crate) stale: AtomicU64,
+    /// Errors recorded, the commits that were to record them, and their statements.
+    pub(crate) errors: AtomicU64,
+    pub(crate) error_flushes: AtomicU64,
+    pub(crate) error_writes: AtomicU64,
     pub(crate) instances_purged: AtomicU64,
     pub(crate) keys_purged: AtomicU64,
     pub(crate) tenants_purged: AtomicU64,
@@ -47,6 +51,7 @@ impl Metrics {
         let cost = commit.cost();
         self.rows.fetch_add(cost.rows, Ordering::Relaxed);
         self.bytes.fetch_add(cost.bytes, Ordering::Relaxed);
+        self.error_writes.fetch_add(cost.error_writes, Ordering::Relaxed);
     }
 
     /// Counts one message: `outcome` is `processed`, `retried` or `dead-lettered`.
@@ -83,6 +88,9 @@ impl Metrics {
             ("windlass_row_bytes_total", "payload bytes of rows written", &self.bytes),
             ("windlass_conflicts_total", "commits that lost to another", &self.conflicts),
             ("windlass_stale_total", "late or duplicate commands that changed nothing", &self.stale),
+            ("windlass_errors_total", "failures recorded by the error flush", &self.errors),
+            ("windlass_error_flushes_total", "commits of the error flush", &self.error_flushes),
+            ("windlass_error_writes_total", "statements that record errors", &self.error_writes),
             (
                 "windlass_instances_purged_total",
                 "ended instances deleted by retention",

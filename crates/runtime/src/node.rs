@@ -14,6 +14,7 @@ use crate::{
     egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
     finder::{self, Wake},
+    flush::Flush,
     heavy::Heavy,
     held::Held,
     hints,
@@ -136,6 +137,7 @@ impl Node {
         let engine = Arc::new(Engine {
             node,
             committer: Committer::start(&tasks, pipeline),
+            flush: Flush::default(),
             definitions: Definitions::new(store.clone(), programs, options.lifecycle),
             origin,
             turns: Arc::new(Semaphore::new(options.turns_in_flight_max)),

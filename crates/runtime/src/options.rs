@@ -29,6 +29,10 @@ pub struct Options {
     pub lease: Span,
     /// Failed turns before a signal or timer becomes a dead letter.
     pub poison: RetryPolicy,
+    /// Errors that one flush records at most; so many of a tenant are recorded at once.
+    pub errors_flushed_max: usize,
+    /// How long fewer wait to be recorded and acknowledged.
+    pub errors_kept: Span,
     /// How long a graceful stop waits for work in flight.
     pub stop_grace: Span,
     /// Rules of outward calls.
@@ -71,6 +75,8 @@ impl Default for Options {
                 factor: 3.0,
                 cap: Span::from_secs(60),
             },
+            errors_flushed_max: 100,
+            errors_kept: Span::from_secs(2),
             stop_grace: Span::from_secs(10),
             egress: egress::Settings::default(),
             http_timeout: Span::from_secs(30),
@@ -98,6 +104,7 @@ impl Options {
             ("deliveries_queued_per_tenant_max", self.deliveries_queued_per_tenant_max),
             ("deliveries_in_flight_max", self.deliveries_in_flight_max),
             ("claim_max", self.claim_max),
+            ("errors_flushed_max", self.errors_flushed_max),
             ("answer_bytes_max", self.answer_bytes_max),
             ("poison.attempts_max", self.poison.attempts_max as usize),
         ];

@@ -4,7 +4,7 @@ mod kin;
 
 pub(crate) use kin::parent_closed;
 
-use crate::{dead_letters, engine::Engine, events, lanes::Reservation, lost, slots, telling, turn};
+use crate::{dead_letters, engine::Engine, errors, events, lanes::Reservation, lost, slots, telling, turn};
 use machine::{
     Command, Decision, Effect, Program, State, Subject, TenantId, Time,
     command::{RUNTIME_PROVIDER, SignalEnvelope, SignalType, Task},
@@ -30,6 +30,8 @@ pub(crate) struct Change<'a> {
     pub(crate) before: Option<(&'a State, i64)>,
     pub(crate) decision: &'a Decision,
     pub(crate) signal: Option<Uuid>,
+    /// The call whose failure the decision is about.
+    pub(crate) failed_call: Option<&'a CallRow>,
     pub(crate) now: Time,
 }
 
@@ -53,6 +55,8 @@ pub(crate) struct Born {
     /// Signals about events that came before may be there.
     heard: bool,
     emitted: bool,
+    /// The decision leaves a failure behind that nobody handled, and the commit its record.
+    pub(crate) failed: bool,
 }
 
 impl Change<'_> {
@@ -79,6 +83,9 @@ impl Change<'_> {
             self.effect(effect, version, writes, &mut born).await?;
         }
         self.follow(writes, &mut born);
+        let failures = errors::of(self);
+        born.failed = !failures.is_empty();
+        writes.extend(failures.into_iter().map(|failure| Write::Errors(vec![failure.row()])));
         let begins = events::subscribe(self, self.real(self.now), writes);
         // Events that came before the listening are told by backlog signals, if any are kept.
         born.heard |= begins && self.engine.keeps_events.load(Ordering::Acquire);
@@ -112,11 +119,13 @@ impl Change<'_> {
                 writes.push(self.event(*id, event));
             }
             Effect::DeadLetter(call) => {
+                let group = self.failure("call");
                 let state = &self.decision.state;
-                writes.push(dead_letters::of_call(self.engine, call, instance, state, self.now));
+                writes.push(dead_letters::of_call(self.engine, (call, group), instance, state, self.now));
             }
             Effect::Incident(incident) => {
-                writes.push(dead_letters::of_incident(self.engine, incident, instance, self.now));
+                let group = self.failure("saga");
+                writes.push(dead_letters::of_incident(self.engine, (incident, group), instance, self.now));
             }
             Effect::TellParent(told) => self.tell_parent(told, version, writes, born),
             Effect::CloseChild { child } => {
@@ -132,6 +141,12 @@ impl Change<'_> {
             Effect::CancelTask { token } => self.cancel_task(*token, writes, born).await?,
         }
         Ok(())
+    }
+
+    /// The error group that the decision's failure of this source belongs to.
+    fn failure(&self, source: &str) -> Option<Uuid> {
+        let failures = errors::of(self);
+        failures.iter().find(|failure| failure.source == source).map(errors::Failure::group)
     }
 
     fn real(&self, time: Time) -> Time {

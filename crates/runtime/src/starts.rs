@@ -234,6 +234,7 @@ impl Begun<'_> {
             before: None,
             decision: &self.decision,
             signal: None,
+            failed_call: None,
             now: self.now,
         };
         let born = change.write(&mut writes).await.map_err(refusal::of_store)?;

@@ -67,10 +67,10 @@ pub(crate) async fn deliver_signal(
         hold,
         ..Work::new(tenant, row.instance, command.clone().unwrap_or(Command::Pause))
     };
-    let work = Work { source: Source::Signal(Box::new(row)), ..work };
+    let mut work = Work { source: Source::Signal(Box::new(row)), ..work };
     match command {
         Ok(_) => slots::submit(engine, work),
-        Err(detail) => dead_letters::bury(engine, &work, Reason::Deserialization, &detail).await,
+        Err(detail) => dead_letters::bury(engine, &mut work, Reason::Deserialization, &detail),
     }
 }
 

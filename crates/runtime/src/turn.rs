@@ -7,7 +7,10 @@ use crate::{
     dead_letters::{self, Reason},
     definitions::Missing,
     engine::Engine,
+    errors,
+    flush::{self, HoldsUp},
     held::Hold,
+    lanes::Reservation,
     metrics::Metrics,
     patience::Patience,
     refusal, rows,
@@ -46,6 +49,9 @@ pub(crate) struct Work {
     /// Held (never read) while the work is in flight, so that claims stay within their bound.
     #[allow(dead_code)]
     pub(crate) permit: Option<tokio::sync::OwnedSemaphorePermit>,
+    /// Held (never read) while a failed call is not acknowledged, so that no more fail than there is room for.
+    #[allow(dead_code)]
+    pub(crate) room: Option<Reservation<store::rows::CallRow>>,
     /// Held (never read) while the row that caused the work is in memory.
     #[allow(dead_code)]
     pub(crate) hold: Option<Hold>,
@@ -53,6 +59,8 @@ pub(crate) struct Work {
     pub(crate) actor: Option<String>,
     /// The dead letter it is about, for history.
     pub(crate) letter: Option<Uuid>,
+    /// Why it was asked for, for history.
+    pub(crate) why: Option<String>,
     /// The version the caller has seen: at any other the work is refused as stale.
     pub(crate) expected: Option<i64>,
 }
@@ -71,9 +79,11 @@ impl Work {
             parts: vec![],
             reply: None,
             permit: None,
+            room: None,
             hold: None,
             actor: None,
             letter: None,
+            why: None,
             expected: None,
         }
     }
@@ -81,6 +91,14 @@ impl Work {
     /// Remembers what this was folded from.
     pub(crate) fn made_of(self, parts: Vec<Work>) -> Work {
         Work { parts, ..self }
+    }
+
+    /// The call whose failure it tells of, if it does.
+    fn failed_call(&self) -> Option<&store::rows::CallRow> {
+        match (&self.command, &self.source) {
+            (Command::CallFailed { .. }, Source::Call(row)) => Some(row),
+            _ => None,
+        }
     }
 
     /// The id of the signal that says it, if a signal does.
@@ -239,9 +257,9 @@ async fn give_up(engine: &Arc<Engine>, mut work: Work, trouble: Trouble) {
     };
     answer(&mut work, Err(refusal));
     match trouble {
-        Trouble::NoInstance => dead_letters::not_there(engine, &work).await,
-        Trouble::Broken(reason, detail) => dead_letters::bury(engine, &work, reason, &detail).await,
-        Trouble::Poison(detail) => dead_letters::try_later(engine, &work, &detail).await,
+        Trouble::NoInstance => dead_letters::not_there(engine, &mut work).await,
+        Trouble::Broken(reason, detail) => dead_letters::bury(engine, &mut work, reason, &detail),
+        Trouble::Poison(detail) => dead_letters::try_later(engine, &mut work, &detail).await,
         _ => {}
     }
 }
@@ -272,7 +290,7 @@ async fn attempt(
         return if remembered { Err(Trouble::Lost) } else { consume_only(engine, work, current).await };
     };
     if let Some(actor) = &work.actor {
-        say_who(&mut decision, actor, work.letter);
+        say_who(&mut decision, actor, work.letter, work.why.as_deref());
     }
     let version = current.version + 1;
     let mut commit =
@@ -286,13 +304,14 @@ async fn attempt(
         before: Some((&current.state, current.version)),
         decision: &decision,
         signal: work.signal_id(),
+        failed_call: work.failed_call(),
         now,
     };
     let born = change.write(&mut commit.writes).await.map_err(Trouble::Store)?;
     commit.writes.extend(work.also.iter().cloned());
     let state_json = born.state_json.clone();
-    engine.metrics.cost(&commit);
-    let outcome = engine.committer.commit(commit).await;
+    let holds_up = holds_up(work, &current.state).filter(|_| born.failed);
+    let outcome = commit_or_defer(engine, commit, holds_up).await;
     match settle(engine, work, outcome, version, &state_json).await {
         Ok(()) => {}
         Err(Trouble::Unsure) => {
@@ -316,6 +335,31 @@ async fn attempt(
     Ok((turned, Some(kept)))
 }
 
+/// A failure that nobody handled is committed with others of its tenant; everything else at once.
+async fn commit_or_defer(
+    engine: &Arc<Engine>,
+    mut commit: Commit,
+    holds_up: Option<HoldsUp>,
+) -> Result<Outcome, store::Error> {
+    if let Some(holds_up) = holds_up {
+        return flush::commit(engine, commit, holds_up).await;
+    }
+    errors::fold(&mut commit.writes);
+    engine.metrics.cost(&commit);
+    engine.committer.commit(commit).await
+}
+
+/// Whom the end of an instance with an error would hold up; `None` if it is not to wait at all, for somebody asked for
+/// what led to it and did not fail.
+fn holds_up(work: &Work, before: &State) -> Option<HoldsUp> {
+    match (&work.source, &work.reply) {
+        (Source::Direct, _) => None,
+        (_, Some(_)) => Some(HoldsUp::Somebody),
+        _ if before.parent.as_ref().is_some_and(|parent| parent.tell) => Some(HoldsUp::Parent),
+        _ => Some(HoldsUp::Nobody),
+    }
+}
+
 /// A version that is only remembered may be old: the stored one tells.
 fn is_expected(work: &Work, version: i64, remembered: bool) -> Result<(), Trouble> {
     match work.expected {
@@ -326,7 +370,7 @@ fn is_expected(work: &Work, version: i64, remembered: bool) -> Result<(), Troubl
 }
 
 /// What somebody ordered is in history with who did, and of which dead letter.
-fn say_who(decision: &mut Decision, actor: &str, letter: Option<Uuid>) {
+fn say_who(decision: &mut Decision, actor: &str, letter: Option<Uuid>, why: Option<&str>) {
     let ordered = |event: &&mut machine::command::Event| {
         event.kind.starts_with("dead-letter.") || event.kind.starts_with("workflow.")
     };
@@ -335,6 +379,7 @@ fn say_who(decision: &mut Decision, actor: &str, letter: Option<Uuid>) {
         let letter = letter.map(|letter| Data::text(id::show(id::Kind::DeadLetter, letter)));
         detail.extend(letter.map(|letter| ("letter".to_owned(), letter)));
         detail.push(("by".to_owned(), Data::text(actor)));
+        detail.extend(why.map(|why| ("reason".to_owned(), Data::text(why))));
         event.detail = Some(Data::map(detail));
     }
 }

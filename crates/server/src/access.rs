@@ -29,6 +29,8 @@ pub enum Permission {
     DeadLettersRead,
     #[serde(rename = "dead-letters:act")]
     DeadLettersAct,
+    #[serde(rename = "errors:read")]
+    ErrorsRead,
     #[serde(rename = "schedules:read")]
     SchedulesRead,
     #[serde(rename = "schedules:act")]
@@ -82,6 +84,7 @@ impl Permission {
             TasksAct => "tasks:act",
             DeadLettersRead => "dead-letters:read",
             DeadLettersAct => "dead-letters:act",
+            ErrorsRead => "errors:read",
             SchedulesRead => "schedules:read",
             SchedulesAct => "schedules:act",
             EventsRead => "events:read",
@@ -129,6 +132,7 @@ const READS: &[Permission] = &[
     InstancesRead,
     TasksRead,
     DeadLettersRead,
+    ErrorsRead,
     SchedulesRead,
     EventsRead,
     WorkersRead,

@@ -3,7 +3,8 @@
 use crate::{
     app::{App, detached},
     auth::Caller,
-    body::Nothing,
+    body::{self, Fields},
+    error_groups::{self, ErrorGroup},
     page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
@@ -11,8 +12,11 @@ use crate::{
 };
 use axum::{Json, extract::State, http::Uri};
 use machine::id::{self, Kind};
-use serde::Serialize;
-use store::{rows::DeadLetterRow, views::DeadLetterFilter};
+use serde::{Deserialize, Serialize};
+use store::{
+    rows::{DeadLetterRow, LetterGroup},
+    views::DeadLetterFilter,
+};
 use utoipa::ToSchema;
 
 /// A dead letter as lists show it.
@@ -28,6 +32,8 @@ pub(crate) struct DeadLetter {
     worker: Option<String>,
     instance: Option<String>,
     attempts: u32,
+    /// The error group it belongs to.
+    group: Option<String>,
     /// The node that gave up.
     last_node: String,
     failed_at: String,
@@ -47,6 +53,8 @@ pub(crate) struct DeadLetterDetail {
     origin: Stored,
 }
 
+/// Bytes of the reason that a dead letter is discarded for.
+const REASON_BYTES_MAX: usize = 1_000;
 const SOURCES: &[&str] = &["signal", "timer", "call", "saga", "delivery", "event", "bus"];
 const REASONS: &[&str] = &[
     "deserialization",
@@ -66,6 +74,7 @@ const REASONS: &[&str] = &[
         ("reason" = Option<String>, Query), ("source" = Option<String>, Query),
         ("worker" = Option<String>, Query, description = "only calls and deliveries to this worker, or calls to `http`"),
         ("instance" = Option<String>, Query, description = "only those of this instance"),
+        ("group" = Option<String>, Query, description = "only those of this error group: `err_…`"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
         ("cursor" = Option<String>, Query, description = "`next` of the page before"),
     ),
@@ -76,11 +85,14 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let parameters =
-        Parameters::read(&uri, &["id", "reason", "source", "worker", "instance", "limit", "cursor"])?;
+    let parameters = Parameters::read(
+        &uri,
+        &["id", "reason", "source", "worker", "instance", "group", "limit", "cursor"],
+    )?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "dead-letters");
     let filter = DeadLetterFilter {
+        group: parameters.id("group", Kind::ErrorGroup)?,
         reason: one(&parameters, "reason", REASONS)?,
         source: one(&parameters, "source", SOURCES)?,
         instance: parameters.id("instance", Kind::Instance)?,
@@ -102,6 +114,59 @@ fn one(parameters: &Parameters, name: &str, known: &[&str]) -> Result<Option<Str
         0 | 1 => Ok(words.pop()),
         _ => Err(query::invalid(name, "only one may be given")),
     }
+}
+
+/// Dead letters that failed alike.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeadLetterGroup {
+    /// The error group; null for letters that belong to none.
+    group: Option<ErrorGroup>,
+    /// How many letters there are now; the group itself also counts those that were replayed or discarded.
+    letters: u64,
+    first_failed: String,
+    last_failed: String,
+    /// The newest of them.
+    newest: String,
+}
+
+/// Counts dead letters by error group, the group with the newest first.
+#[utoipa::path(
+    get, path = "/api/v1/dead-letters/groups", tag = "dead letters", operation_id = "list_dead_letter_groups",
+    params(
+        ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses((status = 200, description = "one page", body = Page<DeadLetterGroup>))
+)]
+pub(crate) async fn groups(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Page<DeadLetterGroup>>, Problem> {
+    let parameters = Parameters::read(&uri, &["limit", "cursor"])?;
+    let limit = page::limit(&parameters)?;
+    let cursors = Cursors::new(&caller, "dead-letter-groups");
+    let after = cursors.read(&parameters)?.map(|at| error_groups::read_position(&at)).transpose()?;
+    let after = after.map(|(at, group)| (at, Some(group).filter(|group| !group.is_nil())));
+    let mut rows = app.store().dead_letter_groups(&caller.tenant, after, page::rows_for(limit)).await?;
+    let more = page::cut(&mut rows, limit);
+    let position = |row: &LetterGroup| error_groups::position(row.last_at, row.group.unwrap_or_default());
+    let next = rows.last().filter(|_| more).map(|row| cursors.write(&position(row)));
+    let mut items = Vec::with_capacity(rows.len());
+    for row in rows {
+        let group = match row.group {
+            Some(group) => app.store().error_group(&caller.tenant, group).await?,
+            None => None,
+        };
+        items.push(DeadLetterGroup {
+            group: group.as_ref().map(error_groups::group_of),
+            letters: row.count,
+            first_failed: wire::time(row.first_at),
+            last_failed: wire::time(row.last_at),
+            newest: id::show(Kind::DeadLetter, row.newest),
+        });
+    }
+    Ok(Json(Page { items, next }))
 }
 
 /// Reads a dead letter with what it carried.
@@ -128,10 +193,36 @@ pub(crate) async fn read(
     Ok(Json(DeadLetterDetail { letter, envelope, envelope_text, origin }))
 }
 
-/// Puts a dead letter back where it came from, with its original keys.
+/// What a worker is given instead.
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "describes the body; the fields are read by name")]
+pub(crate) struct ReplayRequest {
+    /// The `data` of the event that is delivered instead, to the same worker.
+    data: Option<serde_json::Value>,
+}
+
+/// Why a dead letter is given up.
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "describes the body; the fields are read by name")]
+pub(crate) struct DiscardRequest {
+    /// In one line; history keeps it.
+    reason: Option<String>,
+}
+
+/// The body's field of that name, where the body may be empty.
+fn given(body: body::Json, known: &'static [&'static str]) -> Result<Option<Fields>, Problem> {
+    match body.0 {
+        Some(_) => body.fields(known).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Puts a dead letter back where it came from, with its original keys. With `data`, the worker is given a new event with that
+/// data instead, which names the first as its cause and who changed it; only for dead letters of deliveries.
 #[utoipa::path(
     post, path = "/api/v1/dead-letters/{id}/replay", tag = "dead letters", operation_id = "replay_dead_letter",
     params(("id" = String, Path)),
+    request_body(content = ReplayRequest, description = "optional"),
     responses(
         (status = 200, description = "it is queued again", body = Status),
         (status = 404, description = "no such dead letter, or replayed before", body = ProblemBody),
@@ -140,12 +231,19 @@ pub(crate) async fn read(
 pub(crate) async fn replay(
     State(app): State<App>,
     caller: Caller,
+    _: NoParameters,
     Named(text): Named<String>,
-    _: Nothing,
+    body: body::Json,
 ) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::DeadLetter, &text)?;
+    let data = given(body, &["data"])?.and_then(|fields| fields.value("data"));
     detached(app.answer_max(), async move {
-        Ok(app.handle.replay_dead_letter(&caller.tenant, id, &caller.actor).await?)
+        let Caller { tenant, actor, .. } = &caller;
+        match data {
+            Some(data) => app.handle.replay_changed(tenant, id, actor, data).await?,
+            None => app.handle.replay_dead_letter(tenant, id, actor).await?,
+        }
+        Ok(())
     })
     .await?;
     Ok(Json(Status { status: "replayed".to_owned() }))
@@ -155,6 +253,7 @@ pub(crate) async fn replay(
 #[utoipa::path(
     post, path = "/api/v1/dead-letters/{id}/discard", tag = "dead letters", operation_id = "discard_dead_letter",
     params(("id" = String, Path)),
+    request_body(content = DiscardRequest, description = "optional"),
     responses(
         (status = 200, description = "it is gone", body = Status),
         (status = 404, description = "no such dead letter", body = ProblemBody),
@@ -163,12 +262,15 @@ pub(crate) async fn replay(
 pub(crate) async fn discard(
     State(app): State<App>,
     caller: Caller,
+    _: NoParameters,
     Named(text): Named<String>,
-    _: Nothing,
+    body: body::Json,
 ) -> Result<Json<Status>, Problem> {
     let id = query::path_id(Kind::DeadLetter, &text)?;
+    let fields = given(body, &["reason"])?;
+    let reason = fields.map(|fields| fields.label("reason", REASON_BYTES_MAX)).transpose()?.flatten();
     detached(app.answer_max(), async move {
-        Ok(app.handle.discard_dead_letter(&caller.tenant, id, &caller.actor).await?)
+        Ok(app.handle.discard_dead_letter(&caller.tenant, id, &caller.actor, reason).await?)
     })
     .await?;
     Ok(Json(Status { status: "discarded".to_owned() }))
@@ -183,6 +285,7 @@ fn letter_of(row: &DeadLetterRow) -> DeadLetter {
         worker: worker_of(row),
         instance: row.instance.map(|instance| id::show(Kind::Instance, instance)),
         attempts: row.attempts,
+        group: row.group.map(|group| id::show(Kind::ErrorGroup, group)),
         last_node: id::show(Kind::Node, row.last_node),
         failed_at: wire::time(row.failed_at),
     }

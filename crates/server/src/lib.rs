@@ -26,6 +26,7 @@ mod dead_letters;
 mod definitions;
 mod deliveries;
 mod docs;
+mod error_groups;
 mod etag;
 mod events;
 mod explain;

@@ -3,7 +3,7 @@
 use crate::{
     app::{App, Inner},
     auth, backlog, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions, deliveries,
-    docs, events, explain, feed, frame, health, history, instances, keys, me, metrics,
+    docs, error_groups, events, explain, feed, frame, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -109,9 +109,12 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(tasks::assign))
         .routes(routes!(tasks::complete))
         .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::read))
         .routes(routes!(dead_letters::replay))
         .routes(routes!(dead_letters::discard))
+        .routes(routes!(error_groups::list))
+        .routes(routes!(error_groups::read))
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
         .routes(routes!(feed::read))

@@ -174,6 +174,9 @@ pub enum Write {
     TaskEvent(TaskEventRow),
     Outbox(OutboxRow),
     DeadLetter(Box<DeadLetterRow>),
+    /// Adds to error groups, in one statement: counts are summed, first and last times widened, samples replaced. No two
+    /// of the same id.
+    Errors(Vec<ErrorGroupRow>),
     /// Inserts a dataset; one with the same id already there is left as it is.
     Dataset(DatasetRow),
     /// Inserts items, or replaces those of the same position and round.
@@ -262,6 +265,8 @@ pub enum Conflict {
 pub struct Cost {
     pub rows: u64,
     pub bytes: u64,
+    /// Statements that add to error groups.
+    pub error_writes: u64,
 }
 
 impl Commit {
@@ -269,6 +274,7 @@ impl Commit {
         let mut cost = Cost::default();
         for write in &self.writes {
             let (rows, bytes) = write.cost();
+            cost.error_writes += u64::from(matches!(write, Write::Errors(_)));
             cost.rows += rows;
             cost.bytes += bytes as u64;
         }
@@ -293,6 +299,7 @@ impl Write {
             Write::PutWorker { row, .. } => (1, row.declaration.len()),
             Write::Outbox(row) => (1, row.event.len()),
             Write::DeadLetter(row) => (1, row.envelope.len()),
+            Write::Errors(rows) => (rows.len() as u64, rows.iter().map(|row| row.samples.len()).sum()),
             Write::CreateTask(row) => (1, row.payload.len()),
             Write::UpdateTask { task, .. } => (1, task.payload.len() + some(&task.result)),
             Write::CreateDefinition(row) => (1, row.source.len() + row.ir.len()),

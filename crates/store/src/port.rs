@@ -139,6 +139,7 @@ pub trait Store: Send + Sync + 'static {
     async fn instance(&self, tenant: &TenantId, id: Uuid) -> Result<Option<InstanceView>>;
     async fn task(&self, tenant: &TenantId, id: Uuid) -> Result<Option<TaskRow>>;
     async fn dead_letter(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeadLetterRow>>;
+    async fn error_group(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ErrorGroupRow>>;
     async fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>>;
     async fn delivery(&self, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryRow>>;
     async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretRow>>;
@@ -193,6 +194,15 @@ pub trait Store: Send + Sync + 'static {
         filter: &DeadLetterFilter,
         page: &Page,
     ) -> Result<Vec<DeadLetterRow>>;
+    /// Dead letters by error group, the group with the newest first; those after `after`, its last time and id.
+    async fn dead_letter_groups(
+        &self,
+        tenant: &TenantId,
+        after: Option<(Time, Option<Uuid>)>,
+        limit: usize,
+    ) -> Result<Vec<LetterGroup>>;
+    /// Those seen last first.
+    async fn error_groups(&self, tenant: &TenantId, filter: &ErrorFilter) -> Result<Vec<ErrorGroupRow>>;
     async fn tenants(&self) -> Result<Vec<TenantRow>>;
     /// Workers of all tenants, by tenant and name.
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>>;
@@ -255,7 +265,7 @@ pub trait Store: Send + Sync + 'static {
     /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
     /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
     /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) older than
-    /// `keys_before`. One short transaction: an instance with more rows than fit keeps its own row, is named again by
+    /// `keys_before`, and as many error groups last seen before `faulted_before`. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.
     async fn purge(&self, purge: &Purge) -> Result<Purged>;
     /// One bounded step of what follows a purge: makes room for history to come, and frees the space of what was purged

@@ -16,6 +16,7 @@ mod delivery;
 mod departure;
 mod doctor;
 mod error;
+mod error_group;
 mod event;
 mod feed;
 mod list;

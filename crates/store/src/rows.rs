@@ -1,9 +1,11 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
 mod delivery;
+mod error;
 mod schedule;
 
 pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, WorkerRow};
+pub use error::{ErrorGroupRow, LetterGroup};
 
 use machine::{TenantId, Time};
 pub use schedule::{CollectionRow, EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
@@ -263,6 +265,8 @@ pub struct DeadLetterRow {
     /// Node id.
     pub last_node: Uuid,
     pub failed_at: Time,
+    /// The error group it belongs to.
+    pub group: Option<Uuid>,
 }
 
 /// `definitions`.

@@ -14,6 +14,7 @@ mod delivery;
 mod departure;
 mod doctor;
 mod error;
+mod error_group;
 mod event;
 mod host;
 mod inline;

@@ -78,6 +78,20 @@ pub struct DeadLetterFilter {
     pub instance: Option<Uuid>,
     /// Only calls to this worker (or `http`).
     pub worker: Option<String>,
+    /// Only those of this error group.
+    pub group: Option<Uuid>,
+}
+
+/// Which error groups to list, those seen last first.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorFilter {
+    /// The worker or endpoint that failed.
+    pub target: Option<String>,
+    pub class: Option<String>,
+    /// Time and id of the last of the page before, exclusive.
+    pub after: Option<(Time, Uuid)>,
+    /// 1 to [`PAGE_MAX`].
+    pub limit: usize,
 }
 
 /// An instance with what its snapshot says about now.

@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, bus, dataset, def, delivery, dev, dlq, event, instance, key, schedule, secret, task,
-        tenant, webhook, worker,
+        admin, api, bus, dataset, def, delivery, dev, dlq, error, event, instance, key, schedule, secret,
+        task, tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -97,7 +97,10 @@ pub(crate) enum Command {
     /// Datasets: items for fan-outs and their results: upload, show, items
     #[command(subcommand, alias = "datasets")]
     Dataset(dataset::Verb),
-    /// Dead letters: list, show, replay, discard
+    /// What failed for good, by what is alike: list, show
+    #[command(subcommand, alias = "errors")]
+    Error(error::Verb),
+    /// Dead letters: list, groups, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
     /// Tenants: create, change, show, list, limit, suspend, degrade, resume, delete, restore

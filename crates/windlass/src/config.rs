@@ -91,6 +91,10 @@ pub(crate) struct Runtime {
     /// Calls of one tenant kept in memory; beyond it they stay in the store.
     pub(crate) calls_queued_per_tenant_max: i64,
     pub(crate) lease_seconds: i64,
+    /// Errors that one flush records.
+    pub(crate) errors_flushed_max: i64,
+    /// How long fewer wait for it.
+    pub(crate) errors_kept_ms: i64,
     pub(crate) stop_grace_seconds: i64,
     pub(crate) http_timeout_seconds: i64,
     pub(crate) answer_bytes_max: i64,
@@ -244,6 +248,8 @@ impl Default for Runtime {
             batch_max: whole(options.batch_max),
             calls_queued_per_tenant_max: whole(options.calls_queued_per_tenant_max),
             lease_seconds: options.lease.0 / 1_000_000,
+            errors_flushed_max: whole(options.errors_flushed_max),
+            errors_kept_ms: options.errors_kept.as_millis(),
             stop_grace_seconds: options.stop_grace.0 / 1_000_000,
             http_timeout_seconds: options.http_timeout.0 / 1_000_000,
             answer_bytes_max: whole(options.answer_bytes_max),
@@ -319,6 +325,8 @@ impl Config {
         check("runtime.batch_max", runtime.batch_max, 1..=10_000);
         check("runtime.calls_queued_per_tenant_max", runtime.calls_queued_per_tenant_max, 1..=1_000_000);
         check("runtime.lease_seconds", runtime.lease_seconds, 3..=600);
+        check("runtime.errors_flushed_max", runtime.errors_flushed_max, 1..=1_000);
+        check("runtime.errors_kept_ms", runtime.errors_kept_ms, 1..=10_000);
         check("runtime.stop_grace_seconds", runtime.stop_grace_seconds, 0..=3600);
         check("runtime.http_timeout_seconds", runtime.http_timeout_seconds, 1..=3600);
         check("runtime.answer_bytes_max", runtime.answer_bytes_max, 1024..=64 << 20);
@@ -356,6 +364,8 @@ impl Config {
             batch_max,
             calls_queued_per_tenant_max,
             lease_seconds,
+            errors_flushed_max,
+            errors_kept_ms,
             stop_grace_seconds,
             http_timeout_seconds,
             answer_bytes_max,
@@ -369,6 +379,8 @@ impl Config {
             claim_max: count(dequeue_size),
             rescan: Some(Span::from_secs(dequeue_wait_seconds)),
             lease: Span::from_secs(lease_seconds),
+            errors_flushed_max: count(errors_flushed_max),
+            errors_kept: Span::from_millis(errors_kept_ms),
             stop_grace: Span::from_secs(stop_grace_seconds),
             http_timeout: Span::from_secs(http_timeout_seconds),
             answer_bytes_max: count(answer_bytes_max),

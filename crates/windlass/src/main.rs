@@ -78,6 +78,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Dataset(verb) => {
             ask(cli.global, out, async |context| verb::dataset::run(verb, &context).await)
         }
+        Command::Error(verb) => ask(cli.global, out, async |context| verb::error::run(verb, &context).await),
         Command::Dlq(verb) => ask(cli.global, out, async |context| verb::dlq::run(verb, &context).await),
         Command::Tenant(verb) => {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)

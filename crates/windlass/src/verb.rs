@@ -19,6 +19,7 @@ pub(crate) mod def;
 pub(crate) mod delivery;
 pub(crate) mod dev;
 pub(crate) mod dlq;
+pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod fmt;
 pub(crate) mod instance;

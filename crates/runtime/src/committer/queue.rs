@@ -1,7 +1,8 @@
 //! Commits that wait for a batch: one lane per tenant. A batch is filled from the lanes in turn, so that a tenant with
 //! thousands in the queue holds up another one's first by a batch and not by all of them.
 //!
-//! Within a lane the order is that of arrival. Knows nothing of batches in flight or of the store.
+//! Within a lane the order is that of arrival. A large commit counts as several. Knows nothing of batches in flight or of the
+//! store.
 
 use machine::TenantId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -13,8 +14,12 @@ const ALONE_AFTER: usize = 8_192;
 /// waited for with 512, and the busy tenant lost nothing that could be seen; with 128 it was 0.3, and a third was lost.
 const SHARED_MAX: usize = 256;
 
+/// A commit that counts as so many or more is a large one.
+const LARGE: usize = 8;
+
 pub(super) struct Queue<T> {
-    lanes: HashMap<TenantId, VecDeque<T>>,
+    /// Each with what it counts for in a batch.
+    lanes: HashMap<TenantId, VecDeque<(T, usize)>>,
     /// The tenants in `lanes`, in the order they are served.
     ring: VecDeque<TenantId>,
     /// Of tenants whose weight is not 1.
@@ -24,12 +29,25 @@ pub(super) struct Queue<T> {
     /// Whose commits went last, and how many of nobody else's since.
     last: Option<TenantId>,
     in_a_row: usize,
+    /// The batch before had a large commit.
+    had_large: bool,
+    took_large: bool,
 }
 
 impl<T> Queue<T> {
     pub(super) fn new(len_max: usize) -> Queue<T> {
         let (lanes, ring, weights) = (HashMap::new(), VecDeque::new(), BTreeMap::new());
-        Queue { lanes, ring, weights, len: 0, len_max, last: None, in_a_row: ALONE_AFTER }
+        Queue {
+            lanes,
+            ring,
+            weights,
+            len: 0,
+            len_max,
+            last: None,
+            in_a_row: ALONE_AFTER,
+            had_large: false,
+            took_large: false,
+        }
     }
 
     pub(super) fn weigh(&mut self, weights: BTreeMap<TenantId, u32>) {
@@ -47,12 +65,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Answers whether nothing waited before.
-    pub(super) fn push(&mut self, tenant: &TenantId, item: T) -> bool {
+    /// `size` is what it counts for in a batch, 1 at least. Answers whether nothing waited before.
+    pub(super) fn push(&mut self, tenant: &TenantId, item: T, size: usize) -> bool {
+        let sized = (item, size.max(1));
         match self.lanes.get_mut(tenant) {
-            Some(lane) => lane.push_back(item),
+            Some(lane) => lane.push_back(sized),
             None => {
-                self.lanes.insert(tenant.clone(), VecDeque::from([item]));
+                self.lanes.insert(tenant.clone(), VecDeque::from([sized]));
                 self.ring.push_back(tenant.clone());
             }
         }
@@ -60,44 +79,81 @@ impl<T> Queue<T> {
         self.len == 1
     }
 
-    /// The next batch. Every tenant has one place first, whatever the others weigh; the rest goes by weight.
+    /// The next batch. Every tenant has one place first, whatever the others weigh; the rest goes by weight. While several
+    /// tenants are about, a batch has one large commit at most, and the batch after it none if anything else waits: so who
+    /// has a small one waits for one large one and not for several.
     pub(super) fn take(&mut self, batch_max: usize) -> Vec<T> {
         let is_shared = self.ring.len() > 1 || self.in_a_row < ALONE_AFTER;
-        let batch_max = if is_shared { batch_max.min(SHARED_MAX) } else { batch_max };
-        let mut batch = Vec::with_capacity(self.len.min(batch_max));
-        if self.ring.len() > 1 {
-            for _ in 0..self.ring.len() {
-                self.serve(1, batch_max, &mut batch);
-            }
+        let mut room = if is_shared { batch_max.min(SHARED_MAX) } else { batch_max };
+        let mut large = match (is_shared, self.had_large) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, _) => usize::MAX,
+        };
+        let mut batch = Vec::with_capacity(self.len.min(room));
+        self.pass(true, &mut room, &mut large, &mut batch);
+        while self.pass(false, &mut room, &mut large, &mut batch) > 0 {}
+        if batch.is_empty() && large == 0 {
+            large = 1;
+            self.pass(true, &mut room, &mut large, &mut batch);
         }
-        while batch.len() < batch_max && self.ring.len() > 1 {
-            let weight = self.ring.front().and_then(|tenant| self.weights.get(tenant)).copied();
-            self.serve(weight.unwrap_or(1).max(1) as usize, batch_max, &mut batch);
-        }
-        self.serve(batch_max, batch_max, &mut batch);
+        self.had_large = is_shared && large == 0 && self.took_large;
+        self.took_large = false;
         self.len -= batch.len();
         batch
     }
 
-    /// Moves up to `count` of the first in the ring into the batch.
-    fn serve(&mut self, count: usize, batch_max: usize, batch: &mut Vec<T>) {
-        let count = count.min(batch_max - batch.len());
-        if count == 0 {
-            return;
+    /// Serves every tenant in turn, one of each at `first`. Answers how many that was.
+    fn pass(&mut self, first: bool, room: &mut usize, large: &mut usize, batch: &mut Vec<T>) -> usize {
+        let mut moved = 0;
+        for _ in 0..self.ring.len() {
+            let weight = self.ring.front().and_then(|tenant| self.weights.get(tenant)).copied();
+            let alone = self.ring.len() == 1;
+            let count = match (first, alone) {
+                (true, _) => 1,
+                (false, true) => *room,
+                (false, false) => weight.unwrap_or(1).max(1) as usize,
+            };
+            let served = self.serve(count.min(*room), large, batch);
+            *room = room.saturating_sub(served);
+            moved += served;
         }
-        let Some(tenant) = self.ring.pop_front() else { return };
-        let Some(lane) = self.lanes.get_mut(&tenant) else { return };
-        let count = count.min(lane.len());
-        batch.extend(lane.drain(..count));
+        moved
+    }
+
+    /// Moves `count` of the first in the ring into the batch, or as many as it has, or more if the last is large. Answers
+    /// how many that was.
+    fn serve(&mut self, count: usize, large: &mut usize, batch: &mut Vec<T>) -> usize {
+        if count == 0 {
+            return 0;
+        }
+        let Some(tenant) = self.ring.pop_front() else { return 0 };
+        let Some(lane) = self.lanes.get_mut(&tenant) else { return 0 };
+        let mut moved = 0;
+        while moved < count
+            && let Some((item, size)) = lane.pop_front_if(|(_, size)| *size < LARGE || *large > 0)
+        {
+            if size >= LARGE {
+                *large -= 1;
+                self.took_large = true;
+            }
+            moved += size;
+            batch.push(item);
+        }
+        if moved == 0 {
+            self.ring.push_back(tenant);
+            return 0;
+        }
         match &self.last {
-            Some(last) if *last == tenant => self.in_a_row = self.in_a_row.saturating_add(count),
+            Some(last) if *last == tenant => self.in_a_row = self.in_a_row.saturating_add(moved),
             None => self.last = Some(tenant.clone()),
-            Some(_) => (self.last, self.in_a_row) = (Some(tenant.clone()), count),
+            Some(_) => (self.last, self.in_a_row) = (Some(tenant.clone()), moved),
         }
         match lane.is_empty() {
             true => drop(self.lanes.remove(&tenant)),
             false => self.ring.push_back(tenant),
         }
+        moved
     }
 }
 
@@ -113,7 +169,7 @@ mod tests {
         let mut queue = Queue::new(len_max);
         for (name, count) in waiting {
             for number in 0..*count {
-                queue.push(&tenant(name), format!("{name}{number}"));
+                queue.push(&tenant(name), format!("{name}{number}"), 1);
             }
         }
         queue
@@ -126,7 +182,7 @@ mod tests {
         assert_eq!(queue.take(4), ["c1", "a2", "a3", "a4"]);
         assert_eq!(queue.take(4), ["a5", "a6", "a7", "a8"]);
         assert!(queue.take(4).is_empty() && queue.lanes.is_empty() && queue.ring.is_empty());
-        assert!(queue.push(&tenant("a"), String::new()), "nothing waits any more");
+        assert!(queue.push(&tenant("a"), String::new(), 1), "nothing waits any more");
     }
 
     #[test]
@@ -148,7 +204,7 @@ mod tests {
     fn batches_are_shorter_while_several_tenants_are_about() {
         let mut queue = queue(100_000, &[("a", 20_000)]);
         assert_eq!(queue.take(512).len(), 512);
-        queue.push(&tenant("b"), "b0".to_owned());
+        queue.push(&tenant("b"), "b0".to_owned(), 1);
         assert_eq!(queue.take(512).len(), SHARED_MAX);
         let mut short = 0;
         while queue.take(512).len() == SHARED_MAX {
@@ -164,6 +220,40 @@ mod tests {
         assert_eq!(queue.take(8), ["a0", "b0", "a1", "a2", "a3", "b1", "a4", "a5"]);
         queue.weigh(BTreeMap::from([(tenant("a"), 1_000)]));
         assert_eq!(queue.take(3), ["b2", "a6", "b3"], "nobody waits for a whole batch of a heavier one");
+    }
+
+    #[test]
+    fn a_large_one_counts_as_several() {
+        let mut queue = queue(100, &[("a", 2)]);
+        for (item, size) in [("a2", 100), ("a3", 1), ("a4", 3), ("a5", 1)] {
+            queue.push(&tenant("a"), item.to_owned(), size);
+        }
+        assert_eq!(queue.take(50), ["a0", "a1", "a2"], "it comes, whatever it counts for");
+        assert_eq!(queue.take(4), ["a3", "a4"]);
+        assert_eq!((queue.take(50), queue.len), (vec!["a5".to_owned()], 0));
+    }
+
+    #[test]
+    fn who_has_a_small_one_waits_for_one_large_one_at_most() {
+        let mut queue = queue(100, &[]);
+        for name in ["a", "b", "c"] {
+            for number in 0..2 {
+                queue.push(&tenant(name), format!("{name}{number}"), 100);
+            }
+        }
+        queue.push(&tenant("d"), "d0".to_owned(), 1);
+        assert_eq!(queue.take(512), ["a0", "d0"]);
+        queue.push(&tenant("d"), "d1".to_owned(), 1);
+        assert_eq!(queue.take(512), ["d1"], "after a large one what is small goes alone");
+        queue.push(&tenant("d"), "d2".to_owned(), 1);
+        let second = queue.take(512);
+        assert!(second.len() == 2 && second.contains(&"d2".to_owned()), "{second:?}");
+        let rest: Vec<String> = (0..4).flat_map(|_| queue.take(512)).collect();
+        assert_eq!(
+            (rest.len(), queue.len),
+            (4, 0),
+            "large ones do not wait for small ones that are not there"
+        );
     }
 
     #[test]

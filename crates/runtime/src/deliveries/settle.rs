@@ -2,8 +2,10 @@
 
 use super::{Taken, key_of};
 use crate::{
-    dead_letters::{self, Reason},
+    dead_letters::{self, Reason, flush_patiently},
     engine::Engine,
+    errors,
+    flush::{self, HoldsUp},
     metrics::Metrics,
     patience::Patience,
     trace,
@@ -37,17 +39,17 @@ struct Counts {
 }
 
 /// Who settles what.
-pub(crate) struct Settling<'a> {
-    engine: &'a Arc<Engine>,
-    tenant: &'a TenantId,
-    worker: &'a str,
-    retry: &'a RetryPolicy,
+pub(crate) struct Settling {
+    engine: Arc<Engine>,
+    tenant: TenantId,
+    worker: String,
+    retry: RetryPolicy,
     now: Time,
     /// The attempt was counted when the delivery was lent, and whoever answers may be too late.
     lent: bool,
 }
 
-/// Makes durable what the answers say, as long as it takes.
+/// Makes durable what the answers say, as long as it takes. What was given up waits for the next flush, and nobody for it.
 pub(super) async fn settle(
     engine: &Arc<Engine>,
     tenant: &TenantId,
@@ -56,33 +58,53 @@ pub(super) async fn settle(
     mut answers: HashMap<String, Handled>,
     micros: u64,
 ) {
-    let settling = Settling::of_own(engine, tenant, &worker.name, &worker.retry);
-    let rows: Vec<_> = taken.iter().map(|one| (&one.row, one.events.as_slice())).collect();
-    settling.settle_all(&rows, &mut answers, micros).await;
+    let settling = Arc::new(Settling::of_own(engine, tenant, &worker.name, &worker.retry));
+    let ends = taken.into_iter().map(|one| (settling.end(&one.row, &one.events, &mut answers), one));
+    let (failed, ends): (Vec<_>, Vec<_>) = ends.partition(|(end, _)| !end.buried.is_empty());
+    for (end, taken) in failed {
+        let settling = settling.clone();
+        engine.tasks.spawn(async move { settling.give_up(end, taken, micros).await });
+    }
+    let (ends, _taken): (Vec<End>, Vec<Taken>) = ends.into_iter().unzip();
+    settling.land_all(&ends, micros).await;
 }
 
 /// A row and its events with their ids.
 pub(crate) type RowOf<'a> = (&'a DeliveryRow, &'a [(Uuid, Data)]);
 
-impl<'a> Settling<'a> {
+impl Settling {
     /// For deliveries that this node owns.
     pub(crate) fn of_own(
-        engine: &'a Arc<Engine>,
-        tenant: &'a TenantId,
-        worker: &'a str,
-        retry: &'a RetryPolicy,
-    ) -> Settling<'a> {
-        Settling { engine, tenant, worker, retry, now: engine.now(), lent: false }
+        engine: &Arc<Engine>,
+        tenant: &TenantId,
+        worker: &str,
+        retry: &RetryPolicy,
+    ) -> Settling {
+        Settling { lent: false, ..Settling::of_lent(engine, tenant, worker, retry) }
     }
 
-    /// Settles rows of this node together, as long as it takes.
+    /// Settles rows of this node together, as long as it takes; also what is given up.
     pub(crate) async fn settle_all(
         &self,
         rows: &[RowOf<'_>],
         answers: &mut HashMap<String, Handled>,
         micros: u64,
     ) {
-        let ends: Vec<End> = rows.iter().map(|(row, events)| self.end(row, events, answers)).collect();
+        let ends = rows.iter().map(|(row, events)| self.end(row, events, answers));
+        let (failed, ends): (Vec<End>, Vec<End>) = ends.partition(|end| !end.buried.is_empty());
+        self.land_all(&ends, micros).await;
+        for end in failed {
+            let writes = end.writes.clone();
+            if flush_patiently(&self.engine, &self.tenant, writes, HoldsUp::Somebody).await {
+                self.landed(&end, micros);
+            }
+        }
+    }
+
+    async fn land_all(&self, ends: &[End], micros: u64) {
+        if ends.is_empty() {
+            return;
+        }
         let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
         if self.land(all).await {
             ends.iter().for_each(|end| self.landed(end, micros));
@@ -92,7 +114,7 @@ impl<'a> Settling<'a> {
         if ends.len() > 1 {
             for end in ends {
                 if self.land(end.writes.clone()).await {
-                    self.landed(&end, micros);
+                    self.landed(end, micros);
                 }
             }
         }
@@ -100,12 +122,19 @@ impl<'a> Settling<'a> {
 
     /// For a delivery that was lent to a worker somewhere else.
     pub(crate) fn of_lent(
-        engine: &'a Arc<Engine>,
-        tenant: &'a TenantId,
-        worker: &'a str,
-        retry: &'a RetryPolicy,
-    ) -> Settling<'a> {
-        Settling { engine, tenant, worker, retry, now: engine.now(), lent: true }
+        engine: &Arc<Engine>,
+        tenant: &TenantId,
+        worker: &str,
+        retry: &RetryPolicy,
+    ) -> Settling {
+        Settling {
+            engine: engine.clone(),
+            tenant: tenant.clone(),
+            worker: worker.to_owned(),
+            retry: *retry,
+            now: engine.now(),
+            lent: true,
+        }
     }
 
     /// Settles one row. `false` if whoever answers is too late.
@@ -117,12 +146,32 @@ impl<'a> Settling<'a> {
     ) -> Result<bool, store::Error> {
         let end = self.end(row, events, &mut answers);
         let commit = Commit { tenant: self.tenant.clone(), writes: end.writes.clone() };
-        self.engine.metrics.cost(&commit);
-        let landed = self.engine.committer.commit(commit).await? == Outcome::Committed;
+        let outcome = match end.buried.is_empty() {
+            true => {
+                self.engine.metrics.cost(&commit);
+                self.engine.committer.commit(commit).await?
+            }
+            // Whoever answered waits, and its hand with it.
+            false => flush::commit(&self.engine, commit, HoldsUp::Somebody).await?,
+        };
+        let landed = outcome == Outcome::Committed;
         if landed {
             self.landed(&end, 0);
         }
         Ok(landed)
+    }
+
+    /// What a row with a failure in it comes to is committed with the next flush. Until then its room in the lane is taken.
+    async fn give_up(&self, end: End, taken: Taken, micros: u64) {
+        let holds_up = match taken.row.order_key.is_some() {
+            true => HoldsUp::Somebody,
+            false => HoldsUp::Nobody,
+        };
+        if flush_patiently(&self.engine, &self.tenant, end.writes.clone(), holds_up).await {
+            self.landed(&end, micros);
+        }
+        drop(taken);
+        super::freed(&self.engine, &self.tenant);
     }
 
     /// Attempts that were made, this one included.
@@ -135,7 +184,7 @@ impl<'a> Settling<'a> {
         let alone = row.events.count() == 1;
         let mut stays = false;
         for (event, data) in events {
-            let key = key_of(*event, self.worker);
+            let key = key_of(*event, &self.worker);
             let answer = answers.remove(&key).unwrap_or_else(|| Handled::retry("the worker gave no answer"));
             let (failure, after) = match answer {
                 Handled::Done(emitted) => {
@@ -208,13 +257,25 @@ impl<'a> Settling<'a> {
         end: &mut End,
     ) {
         let reason = if failure.class == Class::Poison { Reason::Poison } else { reason };
-        let detail = format!("{}: {}", failure.class.word(), fault::storable(failure.message));
-        let (worker, attempts) = (self.worker, self.made(row));
+        let detail = format!("{}: {}", failure.class.word(), fault::storable(failure.message.clone()));
+        let (worker, attempts) = (self.worker.as_str(), self.made(row));
         tracing::warn!(tenant = %self.tenant, worker, attempts, reason = reason.word(), detail, "dead letter");
         let letter = self.engine.entropy.id(self.now);
         let envelope = data.to_bytes();
-        let given_up = dead_letters::Undelivered { letter, event, envelope, worker, attempts };
-        end.writes.push(dead_letters::of_delivery(self.engine, given_up, reason, detail, self.now));
+        let failed = errors::Failure {
+            source: "delivery",
+            target: worker.to_owned(),
+            class: failure.class.word().to_owned(),
+            message: fault::storable(failure.message),
+            event: Some(event),
+            attempts,
+            at: self.now,
+            ..errors::Failure::default()
+        };
+        let group = failed.group();
+        let given_up = dead_letters::Undelivered { letter, event, envelope, worker, attempts, group };
+        end.writes.push(dead_letters::of_delivery(&self.engine, given_up, reason, detail, self.now));
+        end.writes.push(Write::Errors(vec![failed.row()]));
         end.buried.push((letter, reason.word()));
         end.counts.dead_lettered += 1;
     }
@@ -258,7 +319,7 @@ impl<'a> Settling<'a> {
 
     /// `false` if a row is not this node's any more, or the node stops.
     async fn land(&self, writes: Vec<Write>) -> bool {
-        let engine = self.engine;
+        let engine = &self.engine;
         let mut patience = Patience::new();
         loop {
             let commit = Commit { tenant: self.tenant.clone(), writes: writes.clone() };
@@ -281,14 +342,14 @@ impl<'a> Settling<'a> {
     }
 
     fn landed(&self, end: &End, micros: u64) {
-        let engine = self.engine;
+        let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
         let Counts { processed, retried, dead_lettered } = end.counts;
         for (outcome, count) in
             [("processed", processed), ("retried", retried), ("dead-lettered", dead_lettered)]
         {
             if count > 0 {
-                engine.metrics.messages(self.tenant.as_str(), self.worker, outcome, count, micros);
+                engine.metrics.messages(self.tenant.as_str(), &self.worker, outcome, count, micros);
             }
         }
         if end.emits {
@@ -302,7 +363,7 @@ impl<'a> Settling<'a> {
             engine.webhooks.alarm.at(at);
         }
         for (letter, reason) in &end.buried {
-            engine.hub.changed(self.tenant, "dead-letter", *letter, reason, 1, self.now);
+            engine.hub.changed(&self.tenant, "dead-letter", *letter, reason, 1, self.now);
         }
     }
 }

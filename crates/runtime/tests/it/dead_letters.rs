@@ -204,9 +204,9 @@ async fn discarding_removes_the_letter_and_nothing_else() {
     node.deploy("d", LISTEN).await;
     node.signal(Uuid::from_u128(44), "go", json!(1)).await;
     let letter = world.letter().await;
-    node.handle.discard_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+    node.handle.discard_dead_letter(&node.tenant, letter.id, "op", None).await.unwrap();
     assert!(world.letters().await.is_empty());
-    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letter.id, "op").await));
+    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letter.id, "op", None).await));
     assert!(not_found(node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await));
     let other = machine::TenantId::new("other").unwrap();
     assert!(world.store.dead_letter(&other, letter.id).await.unwrap().is_none());
@@ -276,10 +276,13 @@ async fn history_says_who_discarded_or_replayed_a_letter() {
         world.write(vec![Write::DeadLetter(Box::new(row))]).await;
     }
     let letters = world.letters().await;
-    node.handle.discard_dead_letter(&node.tenant, letters[0].id, "ann").await.unwrap();
-    let said = json!({ "letter": shown(&letters[0]), "by": "ann" });
+    let why = Some("a test order".to_owned());
+    node.handle.discard_dead_letter(&node.tenant, letters[0].id, "ann", why).await.unwrap();
+    let said = json!({ "letter": shown(&letters[0]), "by": "ann", "reason": "a test order" });
     assert_eq!(told(&world, id, "dead-letter.discarded").await, [said]);
-    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letters[0].id, "bob").await));
+    assert!(not_found(node.handle.discard_dead_letter(&node.tenant, letters[0].id, "bob", None).await));
+    let changed = node.handle.replay_changed(&node.tenant, letters[1].id, "bob", machine::Data::int(1)).await;
+    assert!(matches!(changed, Err(Refusal::Invalid { .. })), "{changed:?}");
     node.handle.replay_dead_letter(&node.tenant, letters[1].id, "bob").await.unwrap();
     let said = json!({ "letter": shown(&letters[1]), "by": "bob" });
     assert_eq!(told(&world, id, "dead-letter.replayed").await, [said]);
@@ -297,7 +300,7 @@ async fn a_letter_of_an_ended_instance_is_discarded_without_waking_it() {
     let row = letter_of(&node, Uuid::from_u128(3), id);
     world.write(vec![Write::DeadLetter(Box::new(row))]).await;
     let before = world.view(id).await.row;
-    node.handle.discard_dead_letter(&node.tenant, Uuid::from_u128(3), "ann").await.unwrap();
+    node.handle.discard_dead_letter(&node.tenant, Uuid::from_u128(3), "ann", None).await.unwrap();
     assert_eq!(told(&world, id, "dead-letter.discarded").await.len(), 1);
     assert_eq!((world.view(id).await.row, world.letters().await.len()), (before, 0));
 }
@@ -315,7 +318,7 @@ async fn a_letter_of_an_instance_that_cannot_be_read_can_still_be_replayed_and_d
     node.handle.replay_dead_letter(&node.tenant, letter.id, "ann").await.unwrap();
     until(|| async { world.letters().await.first().is_some_and(|again| again.id != letter.id) }).await;
     let again = world.letter().await;
-    node.handle.discard_dead_letter(&node.tenant, again.id, "ann").await.unwrap();
+    node.handle.discard_dead_letter(&node.tenant, again.id, "ann", None).await.unwrap();
     assert_eq!((world.letters().await.len(), world.counts().await.signals), (0, 0));
 }
 
@@ -359,5 +362,6 @@ fn letter_of(node: &Up, letter: Uuid, instance: Uuid) -> DeadLetterRow {
         attempts: 3,
         last_node: node.node.id(),
         failed_at: machine::Time(0),
+        group: None,
     }
 }

@@ -168,6 +168,36 @@ async fn attempts_grow_apart_and_end_as_a_dead_letter_that_can_be_put_back_once(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_letter_is_replayed_with_other_data_as_an_event_that_says_so() {
+    let world = World::new();
+    let (mail, calls) = noting(&world, "mail", &["order"], |delivery| match number(delivery) {
+        5 => Handled::fail(Class::Validation, "five is not for sale"),
+        _ => Handled::done(),
+    });
+    let (audit, to_audit) = noting(&world, "audit", &["order"], |_| Handled::done());
+    let node = world.build().worker(mail).worker(audit).start().await;
+    publish_all(&node, events("order", 5..6)).await;
+    let letter = world.letter().await;
+    settled(&world).await;
+    let data = Data::from_json(json!({ "n": 6 }));
+    node.handle.replay_changed(&node.tenant, letter.id, "ann", data.clone()).await.unwrap();
+    let again = node.handle.replay_changed(&node.tenant, letter.id, "ann", data).await;
+    assert!(matches!(again, Err(Refusal::NotFound(_))), "pressing twice runs once: {again:?}");
+    settled(&world).await;
+    assert_eq!((handled(&calls), handled(&to_audit)), (vec![5, 6], vec![5]), "only the worker that failed");
+    assert!(world.letters().await.is_empty());
+    let stored = world.store.events(&world.tenant, &EventFilter::default(), &whole_page()).await.unwrap();
+    let (changed, original) = (Data::parse(&stored[0].event).unwrap(), &stored[1]);
+    let cause = machine::id::show(machine::id::Kind::Event, original.id);
+    assert_eq!(changed.get("causationid"), Some(Data::text(cause)));
+    assert_eq!(
+        (changed.get("changedby"), changed.get("subject")),
+        (Some(Data::text("ann")), Some(Data::text("s-1")))
+    );
+    assert!(stored[0].event_id.starts_with("order-5~"), "{}", stored[0].event_id);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_letter_whose_event_is_gone_brings_it_back() {
     let world = World::new();
     let broken = Arc::new(Mutex::new(true));

@@ -30,6 +30,7 @@ mod envelope;
 mod events;
 mod explain;
 mod fanout;
+mod flush;
 mod hints;
 mod http;
 mod language;

@@ -296,6 +296,20 @@ impl Store for Tap {
     ) -> Result<Vec<DeadLetterRow>> {
         pass!(self.dead_letters(tenant, filter, page))
     }
+    async fn dead_letter_groups(
+        &self,
+        tenant: &TenantId,
+        after: Option<(Time, Option<Uuid>)>,
+        limit: usize,
+    ) -> Result<Vec<LetterGroup>> {
+        pass!(self.dead_letter_groups(tenant, after, limit))
+    }
+    async fn error_groups(&self, tenant: &TenantId, filter: &ErrorFilter) -> Result<Vec<ErrorGroupRow>> {
+        pass!(self.error_groups(tenant, filter))
+    }
+    async fn error_group(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ErrorGroupRow>> {
+        pass!(self.error_group(tenant, id))
+    }
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         pass!(self.tenants())
     }

@@ -277,6 +277,20 @@ impl Store for Faulty {
     ) -> Result<Vec<DeadLetterRow>> {
         self.inner.dead_letters(tenant, filter, page).await
     }
+    async fn dead_letter_groups(
+        &self,
+        tenant: &TenantId,
+        after: Option<(Time, Option<Uuid>)>,
+        limit: usize,
+    ) -> Result<Vec<LetterGroup>> {
+        self.inner.dead_letter_groups(tenant, after, limit).await
+    }
+    async fn error_groups(&self, tenant: &TenantId, filter: &ErrorFilter) -> Result<Vec<ErrorGroupRow>> {
+        self.inner.error_groups(tenant, filter).await
+    }
+    async fn error_group(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ErrorGroupRow>> {
+        self.inner.error_group(tenant, id).await
+    }
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.inner.tenants().await
     }

@@ -159,7 +159,8 @@ impl World {
                 let replay = node.replay_dead_letter(&self.tenant, letter.id, "sim");
                 let answer = timeout(PATIENCE, replay).await;
                 if matches!(answer, Ok(Err(Refusal::Conflict { code: "not-allowed-now", .. }))) {
-                    let _ = timeout(PATIENCE, node.discard_dead_letter(&self.tenant, letter.id, "sim")).await;
+                    let _ = timeout(PATIENCE, node.discard_dead_letter(&self.tenant, letter.id, "sim", None))
+                        .await;
                 }
             }
         }

@@ -31,6 +31,7 @@ fn concrete(path: &str) -> String {
         _ if path.contains("/tasks/") => "tsk_00000000000000000000000000000001",
         _ if path.contains("/events/") => "evt_00000000000000000000000000000001",
         _ if path.contains("/schedules/") => "sch_00000000000000000000000000000001",
+        _ if path.contains("/errors/") => "err_00000000000000000000000000000001",
         _ if path.contains("/dead-letters/") => "dl_00000000000000000000000000000001",
         _ => "ins_00000000000000000000000000000001",
     };

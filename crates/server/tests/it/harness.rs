@@ -168,6 +168,11 @@ impl World {
 
     /// A dead letter of `acme`.
     pub(crate) async fn dead_letter(&self, number: u128, envelope: &[u8]) -> String {
+        self.grouped_letter(number, envelope, None).await
+    }
+
+    /// The same, of an error group.
+    pub(crate) async fn grouped_letter(&self, number: u128, envelope: &[u8], group: Option<Uuid>) -> String {
         let row = store::rows::DeadLetterRow {
             id: Uuid::from_u128(number),
             source: "signal".to_owned(),
@@ -179,6 +184,7 @@ impl World {
             attempts: 3,
             last_node: self.node.id(),
             failed_at: machine::Time(0),
+            group,
         };
         self.write("acme", store::Write::DeadLetter(Box::new(row))).await;
         machine::id::show(machine::id::Kind::DeadLetter, Uuid::from_u128(number))

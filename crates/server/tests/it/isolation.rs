@@ -18,6 +18,10 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         world.start("hello", json!({"name": CANARY})).await;
     }
     let letter = world.dead_letter(1, CANARY.as_bytes()).await;
+    let raise = r#"  - r: { raise: { error: { type: "https://example.com/e", status: 500, title: canary-of-acme } } }"#;
+    world.deploy("raise", raise).await;
+    world.start("raise", json!({})).await;
+    let error = world.get("/api/v1/errors").await.ok(200)["items"][0]["id"].as_str().unwrap().to_owned();
     let daily = "document: { dsl: 1.0.3, namespace: test, name: daily, version: 1.0.0 }\nschedule: { every: P1D }\ndo: [ { a: { set: { x: canary-of-acme } } } ]";
     world.raw("/api/v1/definitions", "application/yaml", daily).await.ok(201);
     let schedules = world.get("/api/v1/schedules").await.ok(200);
@@ -48,6 +52,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         let id = match route.path {
             path if path.contains("/tasks/") => task.clone(),
             path if path.contains("/dead-letters/") => letter.clone(),
+            path if path.contains("/errors/") => error.clone(),
             path if path.contains("/keys/") => key.clone(),
             path if path.contains("/schedules/") => schedule.clone(),
             path if path.contains("/events/") => event.clone(),
@@ -77,9 +82,18 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             assert!(own.status.is_success(), "{path} is there for its owner");
         }
     }
-    for list in
-        ["instances", "tasks", "dead-letters", "definitions", "schedules", "events", "feed", "workers"]
-    {
+    for list in [
+        "instances",
+        "tasks",
+        "dead-letters",
+        "dead-letters/groups",
+        "errors",
+        "definitions",
+        "schedules",
+        "events",
+        "feed",
+        "workers",
+    ] {
         let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
         assert_eq!(answer.ok(200)["items"], json!([]), "{list}");
     }

@@ -6,6 +6,7 @@ mod access;
 mod auth;
 mod children;
 mod definitions;
+mod error_groups;
 mod errors;
 mod events;
 mod feed;

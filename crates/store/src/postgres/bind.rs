@@ -1,6 +1,7 @@
 //! Turns a [`Write`] into rows of the statements of a batch. Nothing here decides.
 
 use super::{
+    error_group,
     event::subscriber_key,
     statement::Statement as S,
     value::{Value, bytes, id, int, maybe_bytes, maybe_id, maybe_text, maybe_time, text, time, token},
@@ -63,6 +64,9 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<
         Write::TaskEvent(row) => plain(S::TaskEvent, task_event(tenant, row)),
         Write::Outbox(row) => plain(S::Outbox, outbox(tenant, row)),
         Write::DeadLetter(row) => plain(S::DeadLetter, dead_letter(tenant, row)),
+        Write::Errors(rows) => {
+            return Some(rows.iter().map(|row| plain(S::Errors, error_group::values(tenant, row))).collect());
+        }
         Write::OutboxSent { ids } => {
             return Some(
                 ids.iter().map(|sent| plain(S::OutboxSent, vec![text(tenant), id(*sent)])).collect(),
@@ -432,5 +436,6 @@ fn dead_letter<'a>(tenant: &'a str, row: &'a DeadLetterRow) -> Vec<Value<'a>> {
         id(row.last_node),
         time(row.failed_at),
         bytes(&row.envelope),
+        maybe_id(row.group),
     ]
 }

@@ -8,7 +8,7 @@ use super::{
     value::{Text, Value, get, int, maybe_text, text},
 };
 use crate::{port::Result, rows::*, views::*};
-use machine::TenantId;
+use machine::{TenantId, Time};
 use std::collections::BTreeSet;
 use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
@@ -168,6 +168,7 @@ impl Postgres {
         query.equals("source", filter.source.as_deref());
         query.compare("instance =", filter.instance.map(|id| Value::Id(Some(id))));
         query.equals(ORIGIN_WORKER, filter.worker.as_deref());
+        query.compare("error_group =", filter.group.map(|id| Value::Id(Some(id))));
         query.page("id", page);
         self.many(of(tenant), &query.sql, &query.values, letter).await
     }
@@ -213,23 +214,23 @@ impl Postgres {
 
 /// A list's text and values, grown filter by filter. Values are always bound, never part of the text. Several parts are
 /// read as one list.
-struct Query<'a> {
-    sql: String,
-    values: Vec<Value<'a>>,
+pub(super) struct Query<'a> {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value<'a>>,
 }
 
 impl<'a> Query<'a> {
     /// The tenant is the first value of every part.
-    fn new(tenant: &'a TenantId) -> Query<'a> {
+    pub(super) fn new(tenant: &'a TenantId) -> Query<'a> {
         Query { sql: String::new(), values: vec![text(tenant.as_str())] }
     }
 
-    fn begin(&mut self, base: &str) {
+    pub(super) fn begin(&mut self, base: &str) {
         self.sql += if self.sql.is_empty() { "(" } else { " UNION ALL (" };
         self.sql += base;
     }
 
-    fn equals(&mut self, column: &str, value: Option<&'a str>) {
+    pub(super) fn equals(&mut self, column: &str, value: Option<&'a str>) {
         self.compare(&format!("{column} ="), value.map(text));
     }
 
@@ -246,6 +247,16 @@ impl<'a> Query<'a> {
         self.values.push(text(name));
         let name = self.values.len();
         self.equals(&format!("convert_from(i.business_parts, 'UTF8')::json ->> ${name}"), Some(value));
+    }
+
+    /// Newest first by two columns, those before the pair that is given. Ends the part.
+    pub(super) fn before(&mut self, [at, id]: [&str; 2], pair: Option<(Time, Uuid)>, limit: usize) {
+        if let Some((time, named)) = pair {
+            self.values.extend([int(time.0), Value::Id(Some(named))]);
+            let last = self.values.len();
+            self.sql += &format!(" AND ({at}, {id}) < (${}, ${last})", last - 1);
+        }
+        self.sql += &format!(" ORDER BY {at} DESC, {id} DESC LIMIT {limit})");
     }
 
     /// Ends the part.

@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V9__standing.sql"),
         oldest: 1,
     },
+    Migration { name: "errors", sql: include_str!("../../migrations/postgres/V10__errors.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -37,6 +37,8 @@ enum Way {
     Publishing,
     /// As one of many that begin to wait for events of a type.
     Waiting,
+    /// As one of many that add to an error group.
+    Adding,
 }
 
 impl Way {
@@ -193,6 +195,7 @@ fn is_rare(write: &Write) -> bool {
         | TaskEvent(_)
         | Outbox(_)
         | DeadLetter(_)
+        | Errors(_)
         | Dataset(_)
         | Items(_)
         | OutboxSent { .. }
@@ -225,6 +228,9 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<(u64, Way)>) {
                 let kind = want.event_type.as_deref().unwrap_or("");
                 meet(Way::Waiting, "type", &|h| kind.hash(h));
             }
+        }
+        Write::Errors(rows) => {
+            rows.iter().for_each(|row| meet(Way::Adding, "error group", &|h| row.id.hash(h)));
         }
         Write::Unsubscribe { subscriber } => {
             meet(Way::Alone, "subscriber", &|h| subscriber_key(subscriber).hash(h));

@@ -37,6 +37,9 @@ const ENDED: &str = "SELECT i.ended_at, i.id, i.tenant,
 /// A turn that is about to commit has locked the snapshot, or comes too late.
 const HOLD: &str = "SELECT 1 FROM unnest($1, $2) AS r(tenant, id)
     JOIN wf_runtime_states s ON s.tenant = r.tenant AND s.runtime_instance_id = r.id FOR UPDATE OF s";
+const ERRORS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, id FROM error_groups
+        WHERE last_at < $1 ORDER BY last_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    DELETE FROM error_groups x USING gone g WHERE x.tenant = g.tenant AND x.id = g.id";
 const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
         WHERE scope = 'start' AND created_at < $1 ORDER BY created_at LIMIT $2)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
@@ -129,6 +132,7 @@ impl Postgres {
 async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, PgError> {
     let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
     let limit = limit.clamp(1, PURGE_MAX);
+    session.query(ERRORS, &[time(faulted_before), int(limit as i64)]).await?;
     let keys = session.query(KEYS, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
     let from = after.unwrap_or((Time(i64::MIN), Uuid::nil()));
     let values = [time(ended_before), time(faulted_before), time(from.0), id(from.1), int(limit as i64)];

@@ -43,8 +43,8 @@ pub(super) const TASK: &str = "SELECT id, instance, token, step, title, status, 
     candidate_groups, payload, form, result, priority, due_at, version, created_at, updated_at, ended_at
     FROM wf_tasks WHERE tenant = $1";
 pub(super) const DEAD_LETTER: &str =
-    "SELECT id, source, reason, detail, instance, envelope, origin, attempts, last_node, failed_at
-    FROM wf_dlq WHERE tenant = $1";
+    "SELECT id, source, reason, detail, instance, envelope, origin, attempts, last_node, failed_at,
+    error_group FROM wf_dlq WHERE tenant = $1";
 pub(super) const INSTANCE: &str =
     "SELECT i.id, i.namespace, i.name, i.version, i.business_key, i.business_parts, i.status, i.input, i.output,
     i.error, i.context, i.traceparent, i.correlation_id, i.created_at, i.updated_at, i.ended_at, s.state_version,
@@ -251,5 +251,6 @@ pub(super) fn dead_letter(row: &Row) -> Read<DeadLetterRow> {
         attempts: get::<i64>(row, 7)? as u32,
         last_node: get(row, 8)?,
         failed_at: time(row, 9)?,
+        group: get(row, 10)?,
     })
 }

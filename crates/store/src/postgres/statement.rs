@@ -147,14 +147,26 @@ statements! {
          WHERE q.tenant = r.tenant AND q.kind = r.kind AND q.owner = r.owner AND q.token = r.token";
     Subscribe(0) = "INSERT INTO subscriptions (tenant, kind, owner, token, position, event_type, path, value)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)";
-    DeadLetter(0) = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node, failed_at, envelope)
-         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    DeadLetter(0) = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node, failed_at, envelope,
+         error_group) SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     Dataset(0) = "INSERT INTO datasets (tenant, id, count, created_at, owner)
          SELECT * FROM unnest($1, $2, $3, $4, $5)
          ON CONFLICT DO NOTHING";
     Items(0) = "INSERT INTO dataset_items (tenant, dataset, first, round, count, items)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT (tenant, dataset, first, round) DO UPDATE SET count = excluded.count, items = excluded.items";
+    /// Several may add to the same group. Last, so that whoever waits for a group holds up little.
+    Errors(0) = "INSERT INTO error_groups AS g (tenant, id, source, target, class, step, message, count, first_at, last_at,
+         first_sample, samples)
+         SELECT r.tenant, r.id, min(r.source), min(r.target), min(r.class), min(r.step),
+         (array_agg(r.message ORDER BY r.last_at DESC))[1], sum(r.count)::bigint, min(r.first_at), max(r.last_at),
+         (array_agg(r.first_sample ORDER BY r.first_at))[1], (array_agg(r.samples ORDER BY r.last_at DESC))[1]
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         AS r(tenant, id, source, target, class, step, message, count, first_at, last_at, first_sample, samples)
+         GROUP BY r.tenant, r.id ORDER BY r.tenant, r.id
+         ON CONFLICT (tenant, id) DO UPDATE SET count = g.count + excluded.count,
+         first_at = least(g.first_at, excluded.first_at), last_at = greatest(g.last_at, excluded.last_at),
+         message = excluded.message, samples = excluded.samples";
 }
 
 impl Statement {

@@ -332,6 +332,23 @@ impl Store for Postgres {
         self.list_dead_letters(tenant, filter, page).await
     }
 
+    async fn dead_letter_groups(
+        &self,
+        tenant: &TenantId,
+        after: Option<(Time, Option<Uuid>)>,
+        limit: usize,
+    ) -> Result<Vec<LetterGroup>> {
+        self.list_letter_groups(tenant, after, limit).await
+    }
+
+    async fn error_groups(&self, tenant: &TenantId, filter: &ErrorFilter) -> Result<Vec<ErrorGroupRow>> {
+        self.list_error_groups(tenant, filter).await
+    }
+
+    async fn error_group(&self, tenant: &TenantId, group: Uuid) -> Result<Option<ErrorGroupRow>> {
+        self.one_error_group(tenant, group).await
+    }
+
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.many(Scope::All, list::TENANTS, &[], read::tenant_row).await
     }

@@ -264,6 +264,26 @@ impl<H: Host> Store for H {
         self.read(move |read| read.dead_letters(&tenant, &filter, &page)).await
     }
 
+    async fn dead_letter_groups(
+        &self,
+        tenant: &TenantId,
+        after: Option<(Time, Option<Uuid>)>,
+        limit: usize,
+    ) -> Result<Vec<LetterGroup>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.dead_letter_groups(&tenant, after, limit)).await
+    }
+
+    async fn error_groups(&self, tenant: &TenantId, filter: &ErrorFilter) -> Result<Vec<ErrorGroupRow>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |read| read.error_groups(&tenant, &filter)).await
+    }
+
+    async fn error_group(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ErrorGroupRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.error_group(&tenant, id)).await
+    }
+
     async fn tenants(&self) -> Result<Vec<TenantRow>> {
         self.read(|read| read.tenants()).await
     }

@@ -217,6 +217,7 @@ impl Read<'_> {
         query.equals("source", filter.source.as_deref());
         query.compare("instance =", filter.instance.map(blob));
         query.equals(ORIGIN_WORKER, filter.worker.as_deref());
+        query.compare("error_group =", filter.group.map(blob));
         query.page("id", page);
         self.many(&query.sql, &query.values(), dead_letter)
     }
@@ -323,6 +324,16 @@ impl Query {
     pub(super) fn page(&mut self, id: &str, page: &Page) {
         self.compare(&format!("{id} <"), page.after.map(blob));
         self.sql += &format!(" ORDER BY {id} DESC LIMIT {}", page.rows());
+    }
+
+    /// Newest first by two columns, those before the pair that is given.
+    pub(super) fn before(&mut self, [at, id]: [&str; 2], pair: Option<(Value, Uuid)>, limit: usize) {
+        if let Some((time, named)) = pair {
+            self.values.extend([time, blob(named)]);
+            let last = self.values.len();
+            self.sql += &format!(" AND ({at}, {id}) < (?{}, ?{last})", last - 1);
+        }
+        self.sql += &format!(" ORDER BY {at} DESC, {id} DESC LIMIT {limit}");
     }
 
     pub(super) fn values(&self) -> Vec<&dyn ToSql> {

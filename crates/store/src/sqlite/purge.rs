@@ -29,6 +29,10 @@ pub(super) const ENDED: &str = "SELECT ended_at, id, tenant,
     FROM wf_instances i
     WHERE ended_at IS NOT NULL AND ended_at < max(?1, ?2) AND (ended_at, id) > (?3, ?4)
     ORDER BY ended_at, id LIMIT ?5";
+/// Error groups of all tenants that were seen last before ?1.
+pub(super) const ERRORS: &str =
+    "DELETE FROM error_groups WHERE (tenant, id) IN (SELECT tenant, id FROM error_groups
+    WHERE last_at < ?1 ORDER BY last_at LIMIT ?2)";
 pub(super) const KEYS: &str =
     "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
     WHERE scope = 'start' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
@@ -74,6 +78,7 @@ fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
     let limit = limit.clamp(1, PURGE_MAX);
     let mut left = ROWS_MAX;
     let keys = execute(connection, KEYS, params![keys_before.0, limit as i64])?;
+    execute(connection, ERRORS, params![faulted_before.0, limit as i64])?;
     let (at, id) = after.unwrap_or((machine::Time(i64::MIN), Uuid::nil()));
     let values = params![ended_before.0, faulted_before.0, at.0, id.as_bytes(), limit as i64];
     let page = ended(connection, values)?;

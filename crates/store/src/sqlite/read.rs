@@ -44,7 +44,7 @@ pub(super) const TASK: &str = "SELECT id, instance, token, step, title, status, 
     FROM wf_tasks WHERE tenant = ?1";
 pub(super) const DEAD_LETTER: &str =
     "SELECT id, source, reason, detail, instance, envelope, origin, attempts,
-    last_node, failed_at FROM wf_dlq WHERE tenant = ?1";
+    last_node, failed_at, error_group FROM wf_dlq WHERE tenant = ?1";
 /// CROSS JOIN keeps the order of the loops: along the instances, one snapshot look-up each.
 pub(super) const INSTANCE: &str = "SELECT i.id, i.namespace, i.name, i.version, i.business_key, i.business_parts,
     i.status, i.input, i.output, i.error, i.context, i.traceparent, i.correlation_id, i.created_at, i.updated_at,
@@ -355,5 +355,6 @@ pub(super) fn dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetterRow> {
         attempts: row.get(7)?,
         last_node: id(row, 8)?,
         failed_at: time(row, 9)?,
+        group: optional_id(row, 10)?,
     })
 }

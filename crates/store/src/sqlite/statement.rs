@@ -108,8 +108,16 @@ statements! {
     Outbox = "INSERT INTO outbox (tenant, id, key, event_type, created_at, event)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     DeadLetter = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
-         failed_at, envelope)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+         failed_at, envelope, error_group)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    /// All rows of a write in one statement: they come as a JSON array of arrays.
+    Errors = "INSERT INTO error_groups (tenant, id, source, target, class, step, message, count, first_at, last_at,
+         first_sample, samples)
+         SELECT ?1, unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+         value ->> 7, value ->> 8, CAST(value ->> 9 AS BLOB), CAST(value ->> 10 AS BLOB) FROM json_each(?2) WHERE true
+         ON CONFLICT (tenant, id) DO UPDATE SET count = count + excluded.count,
+         first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),
+         message = excluded.message, samples = excluded.samples";
     Dataset = "INSERT INTO datasets (tenant, id, count, created_at, owner) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING";
     Items = "INSERT OR REPLACE INTO dataset_items (tenant, dataset, first, round, count, items)

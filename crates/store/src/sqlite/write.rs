@@ -1,7 +1,7 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
 use super::{
-    delivery, event, schedule,
+    delivery, error_group, event, schedule,
     statement::{Prepared, Statement as S},
 };
 use crate::{commit::*, datasets::*, rows::*};
@@ -101,6 +101,7 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         Write::PutWorker { row, expected_version } => {
             delivery::put_worker(to, tenant, row, *expected_version)
         }
+        Write::Errors(rows) => error_group::add(to, tenant, rows),
         Write::DeleteWorker { name } => guard(to, S::DeleteWorker, params![tenant, name], Conflict::Gone),
         Write::PutSecret { row, expected_version } => put_secret(to, tenant, row, *expected_version),
         Write::DeleteSecret { name } => guard(to, S::DeleteSecret, params![tenant, name], Conflict::Gone),
@@ -406,6 +407,7 @@ fn dead_letter(to: &mut Prepared<'_>, tenant: &str, row: &DeadLetterRow) -> Resu
         row.last_node.as_bytes(),
         row.failed_at.0,
         row.envelope,
+        blob(&row.group),
     ];
     plain(to, S::DeadLetter, values)
 }

@@ -88,6 +88,26 @@ CREATE TABLE deployment_keys (
     value BLOB NOT NULL CHECK (length(value) = 32)
 ) WITHOUT ROWID;
 
+CREATE TABLE error_groups (
+    tenant        TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id            BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> x'00000000000000000000000000000000'),
+    source        TEXT    NOT NULL,
+    target        TEXT    NOT NULL,
+    class         TEXT    NOT NULL,
+    step          TEXT,
+    message       TEXT    NOT NULL,
+    count         INTEGER NOT NULL CHECK (count > 0),
+    first_at      INTEGER NOT NULL,
+    last_at       INTEGER NOT NULL,
+    first_sample  BLOB    NOT NULL,
+    samples       BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX error_groups_age ON error_groups (last_at);
+
+CREATE INDEX error_groups_newest ON error_groups (tenant, last_at, id);
+
 CREATE TABLE "events" (
     position     INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -251,9 +271,11 @@ CREATE TABLE wf_dlq (
     attempts   INTEGER NOT NULL,
     last_node  BLOB    NOT NULL,
     failed_at  INTEGER NOT NULL,
-    envelope   BLOB    NOT NULL,
+    envelope   BLOB    NOT NULL, error_group BLOB,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
+
+CREATE INDEX wf_dlq_group ON wf_dlq (tenant, error_group, failed_at, id);
 
 CREATE INDEX wf_dlq_instance ON wf_dlq (tenant, instance) WHERE instance IS NOT NULL;
 

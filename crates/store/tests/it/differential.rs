@@ -48,7 +48,7 @@ impl Dice {
 /// One write over few keys, so that they meet.
 fn write(dice: &mut Dice) -> Write {
     let (instance, token) = (id(dice.number(4)), dice.below(3));
-    match dice.below(24) {
+    match dice.below(25) {
         0..=2 => create(dice.number(4)),
         3..=7 => update(dice.number(4), dice.below(4) as i64 + 1),
         8 => {
@@ -74,6 +74,19 @@ fn write(dice: &mut Dice) -> Write {
         20 => Write::DeadLetter(Box::new(dead_letter(dice.number(4)))),
         21 => Write::ConsumeDeadLetter { id: id(dice.number(4)) },
         22 => Write::RetrySignal { id: id(dice.number(6)), visible_at: dice.time(), attempt: 3 },
+        23 => Write::Errors(vec![ErrorGroupRow {
+            id: id(dice.number(3)),
+            source: "call".into(),
+            target: "charge".into(),
+            class: "transient".into(),
+            step: None,
+            message: "away".into(),
+            count: 1 + dice.below(3),
+            first_at: Time(5),
+            last_at: Time(5),
+            first_sample: b"{}".to_vec(),
+            samples: b"[]".to_vec(),
+        }]),
         _ => Write::Outbox(outbox(dice.number(9))),
     }
 }

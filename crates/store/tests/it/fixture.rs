@@ -197,6 +197,7 @@ pub(crate) fn inbox(key: &str) -> InboxRow {
 
 pub(crate) fn dead_letter(number: u128) -> DeadLetterRow {
     DeadLetterRow {
+        group: None,
         id: id(number),
         source: "signal".into(),
         reason: "deserialization".into(),

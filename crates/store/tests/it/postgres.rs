@@ -6,8 +6,8 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 9] =
-    ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "buses", "standing"];
+const MIGRATIONS: [&str; 10] =
+    ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "buses", "standing", "errors"];
 
 /// A database with tables, and whatever must live as long as it.
 async fn migrated() -> Option<scratch::Database> {

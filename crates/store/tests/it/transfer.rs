@@ -75,7 +75,20 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
         Write::CreateTask(Box::new(task(number))),
         task_event(number, 1, "created"),
         task_event(number, 2, "assigned"),
-        Write::DeadLetter(Box::new(dead_letter(number))),
+        Write::DeadLetter(Box::new(DeadLetterRow { group: Some(id(number)), ..dead_letter(number) })),
+        Write::Errors(vec![ErrorGroupRow {
+            id: id(number),
+            source: "call".into(),
+            target: name.into(),
+            class: "transient".into(),
+            step: None,
+            message: "away".into(),
+            count: 3,
+            first_at: Time(5),
+            last_at: Time(6),
+            first_sample: b"{}".to_vec(),
+            samples: b"[]".to_vec(),
+        }]),
         Write::Outbox(outbox(10 - number)),
         Write::CreateKey(key(&format!("{name}{number}"))),
     ]
@@ -92,7 +105,7 @@ async fn a_tenant_goes_there_and_back_with_every_row() {
     let (here, there) = (ends.here(), ends.there().await);
     assert_eq!(transfer::hand_over_keys(&here, &there).await.unwrap(), [""; 0]);
     let went = moved(&here, &there, "acme").await.unwrap();
-    assert_eq!((went.instances, went.rows, went.was_there), (3, 46, false));
+    assert_eq!((went.instances, went.rows, went.was_there), (3, 49, false));
     assert_eq!(here.tenants().await.unwrap(), [tenant("beta")]);
     assert_eq!(there.tenants().await.unwrap(), [acme()]);
     drop(here);
@@ -130,7 +143,7 @@ async fn a_move_that_was_cut_off_is_gone_on_with() {
         assert_eq!(there.tenants().await.unwrap(), [], "its own row comes last");
         assert_eq!(here.tenants().await.unwrap().len(), 2, "nothing is removed before all is there");
     }
-    assert_eq!(moved(&here, &there, "acme").await.unwrap().rows, 46);
+    assert_eq!(moved(&here, &there, "acme").await.unwrap().rows, 49);
     assert!(moved(&here, &there, "acme").await.is_err(), "it is not here any more");
 }
 

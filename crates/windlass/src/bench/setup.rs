@@ -1,6 +1,6 @@
 //! A node on a fresh store, with the definitions and workers the workloads use.
 
-use super::{Args, w2::Sink};
+use super::{Args, w2::Sink, w5};
 use anyhow::{Context, Result, bail};
 use machine::{Data, TenantId, language::Format};
 use runtime::{
@@ -315,6 +315,9 @@ fn parts_of(
     }
     let noop = worker::from_fn(|_, input| Outcome::Done(input));
     parts.workers.push(Declaration::new("noop", noop).concurrency_max(100_000));
+    let fails = worker::from_fn(|_, _| Outcome::retry("the ledger is closed"));
+    let once = worker::RetryPolicy { attempts_max: 1, ..worker::RetryPolicy::default() };
+    parts.workers.push(Declaration::new(w5::FAILS, fails).retry(once).concurrency_max(100_000));
     parts.workers.extend(sink.workers());
     parts
 }
@@ -325,7 +328,7 @@ async fn make_tenant(handle: &Handle, name: &str) -> Result<TenantId> {
         Ok(()) | Err(Refusal::Conflict { .. }) => {}
         Err(refusal) => return Err(refusal.into()),
     }
-    for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT] {
+    for source in [THREE, SLEEP, MAP, PURE, CALL, FAULT, w5::FAIL] {
         handle.deploy(&tenant, source.as_bytes(), Format::Yaml, false).await?;
     }
     Ok(tenant)

@@ -31,7 +31,7 @@ do:
 ";
 const DAY: Span = Span::from_secs(86_400);
 /// Longer than any workflow may take here.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two workflows of the tenant that has few.
 const PACE: Duration = Duration::from_millis(20);
 /// How often it is looked how far the others are.
@@ -106,7 +106,12 @@ async fn tenant(bench: &Bench, name: &str) -> Result<TenantId> {
 
 /// Starts one workflow after the other at an even pace, whatever the ones before take, and times each. Sorted.
 #[allow(clippy::disallowed_methods, reason = "the length of a measurement is real time")]
-async fn paced(bench: &Bench, tenant: &TenantId, seconds: u64, what: &'static str) -> Result<Vec<f64>> {
+pub(super) async fn paced(
+    bench: &Bench,
+    tenant: &TenantId,
+    seconds: u64,
+    what: &'static str,
+) -> Result<Vec<f64>> {
     let shown = Bench::progress(what, seconds);
     let over = Arc::new(AtomicBool::new(false));
     let ends = over.clone();

@@ -9,6 +9,7 @@ use crate::{
 };
 use clap::Subcommand;
 use machine::id::Kind;
+use serde_json::{Value, json};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -29,6 +30,15 @@ pub(crate) enum Verb {
         /// Only those of this instance
         #[arg(long, value_name = "ID")]
         instance: Option<String>,
+        /// Only those of this error group
+        #[arg(long, value_name = "ID")]
+        group: Option<String>,
+        #[command(flatten)]
+        page: ListArgs,
+    },
+    /// Count dead letters by what is alike, the group with the newest first
+    #[command(after_long_help = "Examples:\n  windlass dlq groups\n  windlass dlq list --group err_9f86…")]
+    Groups {
         #[command(flatten)]
         page: ListArgs,
     },
@@ -38,17 +48,25 @@ pub(crate) enum Verb {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Put dead letters back where they came from, with their original keys
+    /// Put dead letters back where they came from, with their original keys, or with other data
     #[command(
-        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay $(windlass dlq list --worker charge --all -o id)"
+        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay $(windlass dlq list --worker charge --all -o id)\n  windlass dlq replay dl_0192… --data '{\"order\": \"o-1\"}'"
     )]
     Replay {
+        /// Give the worker this data instead: JSON, @file or @- for stdin; for one dead letter of a delivery
+        #[arg(long)]
+        data: Option<String>,
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
     /// Give dead letters up for good
-    #[command(after_long_help = "Examples:\n  windlass dlq discard dl_0192…")]
+    #[command(
+        after_long_help = "Examples:\n  windlass dlq discard dl_0192…\n  windlass dlq discard dl_0192… --reason 'a test order'"
+    )]
     Discard {
+        /// Why; history keeps it
+        #[arg(long)]
+        reason: Option<String>,
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
@@ -65,6 +83,17 @@ const COLUMNS: &[Column] = &[
     plain("attempts", "attempts"),
 ];
 
+const GROUPS: &[Column] = &[
+    plain("letters", "letters"),
+    plain("worker", "group.worker"),
+    plain("class", "group.class"),
+    time("last failed", "last_failed"),
+    plain("message", "group.message"),
+    plain("newest", "newest"),
+    plain("group", "group.id"),
+    time("first failed", "first_failed"),
+];
+
 const FIELDS: &[Column] = &[
     plain("id", "id"),
     plain("source", "source"),
@@ -73,6 +102,7 @@ const FIELDS: &[Column] = &[
     plain("detail", "detail"),
     plain("instance", "instance"),
     plain("attempts", "attempts"),
+    plain("group", "group"),
     plain("node", "last_node"),
     time("failed", "failed_at"),
     plain("origin", "origin"),
@@ -82,16 +112,18 @@ const FIELDS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::List { reason, source, worker, instance, page } => {
+        Verb::List { reason, source, worker, instance, group, page } => {
             let ask = || {
                 Ask::get("/dead-letters")
                     .query_if("reason", reason.clone())
                     .query_if("source", source.clone())
                     .query_if("worker", worker.clone())
                     .query_if("instance", instance.clone())
+                    .query_if("group", group.clone())
             };
             list(context, &page, COLUMNS, ask).await
         }
+        Verb::Groups { page } => list(context, &page, GROUPS, || Ask::get("/dead-letters/groups")).await,
         Verb::Show { id } => {
             let id = whole(context, &id).await?;
             let answer = context.client.ask(Ask::get(format!("/dead-letters/{}", segment(&id)))).await?;
@@ -99,8 +131,16 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             context.out.hint(&format!("once the cause is gone: windlass dlq replay {id}"));
             Ok(())
         }
-        Verb::Replay { ids } => act(context, &ids, "replay").await,
-        Verb::Discard { ids } => act(context, &ids, "discard").await,
+        Verb::Replay { ids, data } => {
+            if data.is_some() && ids.len() > 1 {
+                return Err(Failure::usage("--data is for one dead letter at a time"));
+            }
+            let data = data.map(|data| super::read_json(&data, "--data")).transpose()?;
+            act(context, &ids, "replay", data.map(|data| json!({ "data": data }))).await
+        }
+        Verb::Discard { ids, reason } => {
+            act(context, &ids, "discard", reason.map(|reason| json!({ "reason": reason }))).await
+        }
     }
 }
 
@@ -108,11 +148,15 @@ async fn whole(context: &Context, id: &str) -> Result<String, Failure> {
     super::whole_id(context, "/dead-letters", Kind::DeadLetter, id).await
 }
 
-async fn act(context: &Context, ids: &[String], verb: &str) -> Result<(), Failure> {
+async fn act(context: &Context, ids: &[String], verb: &str, body: Option<Value>) -> Result<(), Failure> {
     let bar = super::def::progress(ids.len() as u64, "dead letters");
     for id in ids {
         let id = &whole(context, id).await?;
         let ask = Ask::post(format!("/dead-letters/{}/{verb}", segment(id)));
+        let ask = match &body {
+            Some(body) => ask.json(body),
+            None => ask,
+        };
         let answer = context.client.ask(ask).await?;
         bar.suspend(|| match context.out.format {
             Format::Table => context.out.line(&format!("{id}\t{}", status(&answer.body))),

@@ -66,6 +66,8 @@ async fn json_is_the_apis_own() {
         (&["task", "list"], "/tasks?status=open%2Cclaimed".to_owned()),
         (&["task", "show", &task], format!("/tasks/{task}")),
         (&["dlq", "list"], "/dead-letters".to_owned()),
+        (&["dlq", "groups"], "/dead-letters/groups".to_owned()),
+        (&["error", "list"], "/errors".to_owned()),
         (&["key", "list"], "/keys".to_owned()),
         (&["api", "GET", "/me"], "/me".to_owned()),
     ];

@@ -81,14 +81,30 @@ async fn dead_letters_are_shown_replayed_and_discarded() {
     let first = first.as_str().unwrap();
     let shown = engine.cli(&["dlq", "show", first]).await.ok();
     assert!(shown.contains("retries-exhausted") && shown.contains("never succeeds"), "{shown}");
+    let groups = engine.cli(&["error", "list", "--worker", "broken", "-o", "json"]).await.json();
+    let group = groups["items"][0]["id"].as_str().unwrap().to_owned();
+    let errors = engine.cli(&["error", "show", &group]).await.ok();
+    assert!(errors.contains("never succeeds") && errors.contains(&id), "{errors}");
+    let counted = engine.cli(&["dlq", "groups"]).await.ok();
+    assert!(counted.contains(&group) && counted.contains("broken"), "{counted}");
+    assert_eq!(engine.cli(&["dlq", "list", "--group", &group, "-o", "id"]).await.ok().trim(), first);
     engine.cli(&["dlq", "replay", first]).await.ok();
     assert_eq!(engine.cli(&["dlq", "replay", first]).await.code, Some(3), "only once");
     let again = |list: &serde_json::Value| {
         list["items"].as_array().unwrap().iter().any(|letter| letter["id"] != first)
     };
     let second = engine.until(&path, again).await["items"][0]["id"].clone();
-    engine.cli(&["dlq", "discard", second.as_str().unwrap()]).await.ok();
+    let second = second.as_str().unwrap();
+    let changed = engine.cli(&["dlq", "replay", second, "--data", "1"]).await;
+    assert!(
+        changed.code != Some(0) && changed.stderr.contains("only what a worker was given"),
+        "{}",
+        changed.stderr
+    );
+    engine.cli(&["dlq", "discard", second, "--reason", "a test"]).await.ok();
     engine.until(&path, letters(0)).await;
+    let history = engine.get(&format!("/instances/{id}/history")).await.to_string();
+    assert!(history.contains("a test"), "{history}");
 }
 
 #[tokio::test]

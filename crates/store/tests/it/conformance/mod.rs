@@ -6,6 +6,7 @@
 mod batch;
 mod claim;
 mod delivery;
+mod error;
 mod event;
 mod feed;
 mod guard;
@@ -128,6 +129,10 @@ macro_rules! every_case {
                     of_one_key_one_comes_after_the_other a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
                     workers_are_put_changed_and_deleted what_waits_is_counted_by_worker
+                }
+                error {
+                    what_is_added_to_a_group_is_summed a_commit_that_loses_records_nothing
+                    groups_come_by_the_time_they_were_seen_last letters_are_counted_by_group
                 }
                 event {
                     an_event_is_told_to_every_wait_that_wants_it a_kept_event_is_told_to_whoever_begins_to_wait
