@@ -2,7 +2,7 @@
 
 use super::{
     Opened,
-    event::{event, publish},
+    event::publish,
 };
 use crate::fixture::*;
 use machine::{TenantId, Time};
