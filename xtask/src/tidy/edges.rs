@@ -19,8 +19,8 @@ const TABLE: &[Allowed] = &[
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
     // Tests run nodes that wake each other over every adapter.
     Allowed { name: "runtime", normal: &["machine", "store", "worker"], dev: &["bus", "scratch"] },
-    // Tests of the server start a runtime with workers of their own.
-    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker"] },
+    // Tests of the server start a runtime with workers of their own, on either store.
+    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "scratch"] },
     Allowed {
         name: "windlass",
         normal: &["machine", "store", "bus", "worker", "runtime", "server"],

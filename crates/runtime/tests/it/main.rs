@@ -48,5 +48,6 @@ mod snapshot;
 mod spans;
 mod starts;
 mod stop;
+mod storm;
 mod timers;
 mod walk;
