@@ -14,8 +14,8 @@ mod tool;
 pub use broker::{Broker, Kind, Tls};
 pub use pooler::{Pooler, program as pooler_program};
 pub use server::{Database, STANDBY, Secure, Server, programs};
-pub use tool::{faketime, strace};
 use std::sync::OnceLock;
+pub use tool::{faketime, strace};
 
 /// Where a server that is already there is found: `postgres://user@host:port`, whose user may make databases.
 pub const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";

@@ -380,7 +380,9 @@ fn answers(port: u16, server: &mut Child, folder: &Path) -> Result<()> {
     for _ in 0..LOOKS_MAX {
         // The postmaster's file says "ready" once recovery is done.
         let state = std::fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
-        if (state.contains("ready") || state.contains("standby")) && TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if (state.contains("ready") || state.contains("standby"))
+            && TcpStream::connect(("127.0.0.1", port)).is_ok()
+        {
             return Ok(());
         }
         if let Some(status) = server.try_wait()? {

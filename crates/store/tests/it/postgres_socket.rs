@@ -21,7 +21,8 @@ fn connections(port: u16) -> Option<Vec<OwnedFd>> {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).ok();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
-        let is_socket = std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        let is_socket =
+            std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
         if !is_socket {
             continue;
         }
@@ -57,11 +58,18 @@ async fn every_connection_gives_a_silent_server_up() {
     let Some(sockets) = connections(server.port()) else { return };
     assert!(sockets.len() >= 3, "one each to write, to read and to renew the lease");
     for socket in &sockets {
-        assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 5_000, "milliseconds that data may be unacknowledged");
+        assert_eq!(
+            sockopt::tcp_user_timeout(socket).unwrap(),
+            5_000,
+            "milliseconds that data may be unacknowledged"
+        );
         assert!(sockopt::socket_keepalive(socket).unwrap());
         let idle = sockopt::tcp_keepidle(socket).unwrap();
         let interval = sockopt::tcp_keepintvl(socket).unwrap();
         let count = sockopt::tcp_keepcnt(socket).unwrap();
-        assert!(idle + interval * count <= Duration::from_secs(11), "{idle:?}, then {count} times {interval:?}");
+        assert!(
+            idle + interval * count <= Duration::from_secs(11),
+            "{idle:?}, then {count} times {interval:?}"
+        );
     }
 }

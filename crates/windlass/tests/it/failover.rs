@@ -93,7 +93,8 @@ async fn nodes(home: &std::path::Path, database: &Database, ports: [u16; 2]) -> 
     let mut migrate = binary(home);
     migrate.args(["migrate", "--store", &database.owner_url, "--app-role", database.application]);
     said(migrate).await.ok();
-    let config = "[server]\nlisten = '127.0.0.1:0'\nwrite_timeout_seconds = 5\n[runtime]\nlease_seconds = 3\n";
+    let config =
+        "[server]\nlisten = '127.0.0.1:0'\nwrite_timeout_seconds = 5\n[runtime]\nlease_seconds = 3\n";
     std::fs::write(home.join("windlass.toml"), config).unwrap();
     let [one, other] = ports;
     let places = (format!("127.0.0.1:{one}/"), format!("127.0.0.1:{one},127.0.0.1:{other}/"));

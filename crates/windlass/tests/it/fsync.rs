@@ -44,7 +44,8 @@ async fn fail_syncs(pid: u32, said: &Path) -> Option<Child> {
 
 async fn start(engine: &Engine) -> Result<(u16, Value), reqwest::Error> {
     let definition = json!({ "namespace": "test", "name": "rests", "version": "1.0.0" });
-    let answer = engine.request("POST", "/instances").json(&json!({ "definition": definition })).send().await?;
+    let answer =
+        engine.request("POST", "/instances").json(&json!({ "definition": definition })).send().await?;
     Ok((answer.status().as_u16(), answer.json().await?))
 }
 

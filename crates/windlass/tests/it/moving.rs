@@ -83,7 +83,8 @@ async fn tenants_move_to_a_database_and_back_though_it_is_killed() {
     drop(held);
 
     let moved = said(admin_move(home.path(), &["--to", &database.owner_url])).await.ok();
-    let moved: Vec<serde_json::Value> = moved.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let moved: Vec<serde_json::Value> =
+        moved.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let demo = moved.iter().find(|one| one["tenant"] == "demo").expect("the tenant of `up`");
     assert!(demo["instances"].as_u64().unwrap() as usize >= INSTANCES, "{demo}");
     let again = said(admin_move(home.path(), &["--to", &database.owner_url])).await.ok();

@@ -201,10 +201,13 @@ async fn a_node_whose_clock_is_an_hour_ahead_does_everything_in_its_time() {
     assert_eq!(holds(&format!("'{date}'::timestamptz > now() + interval '55 minutes'")), "t", "{date}");
 
     straight.deploy(LONG).await;
-    let long = [straight.start_instance("long", json!({})).await, ahead.start_instance("long", json!({})).await];
-    let expires_at = holds("to_char(now() AT TIME ZONE 'UTC' + interval '30 minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+    let long =
+        [straight.start_instance("long", json!({})).await, ahead.start_instance("long", json!({})).await];
+    let expires_at =
+        holds("to_char(now() AT TIME ZONE 'UTC' + interval '30 minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
     let body = json!({ "name": "short", "roles": ["viewer"], "expires_at": expires_at });
-    let key: Value = straight.request("POST", "/keys").json(&body).send().await.unwrap().json().await.unwrap();
+    let key: Value =
+        straight.request("POST", "/keys").json(&body).send().await.unwrap().json().await.unwrap();
     let key = key["secret"].as_str().expect("a key");
     for node in [straight, ahead] {
         let answer = node.request_as(key, "GET", "/instances").send().await.unwrap();
@@ -224,5 +227,9 @@ async fn a_node_whose_clock_is_an_hour_ahead_does_everything_in_its_time() {
          + (SELECT count(*) FROM wf_history WHERE at > {NOW})"
     );
     assert_eq!(holds(&future), "0", "nothing happened in the future");
-    assert_eq!(holds("count(*) FROM wf_host_locks WHERE kind = 'node' AND fenced"), "0", "nobody was taken over");
+    assert_eq!(
+        holds("count(*) FROM wf_host_locks WHERE kind = 'node' AND fenced"),
+        "0",
+        "nobody was taken over"
+    );
 }

@@ -52,7 +52,8 @@ async fn every_example_does_what_it_says() {
     let web = Web::of(&examples);
     let folder = tempfile::tempdir().unwrap();
     let flags = web.flags(folder.path()).await;
-    let home = Home::with(folder, flags, Place::Own, true).await.expect("a home of its own needs no database");
+    let home =
+        Home::with(folder, flags, Place::Own, true).await.expect("a home of its own needs no database");
     let home = Arc::new(home);
     let plays = stream::iter(examples.into_iter().enumerate()).map(|(number, example)| {
         let (home, web) = (home.clone(), web.clone());
