@@ -1,4 +1,4 @@
-//! Servers for the tests: installed if they are missing; PostgreSQL is started in a temporary folder and stopped at the
+//! Servers and tools for the tests: installed if they are missing; PostgreSQL is started in a temporary folder and stopped at the
 //! end, the others are started by the tests themselves.
 
 use anyhow::{Context, Result, ensure};
@@ -42,6 +42,12 @@ fn missing() -> Vec<&'static str> {
     }
     if scratch::pooler_program().is_none() {
         packages.push("pgbouncer");
+    }
+    if scratch::strace().is_none() {
+        packages.push("strace");
+    }
+    if scratch::faketime().is_none() {
+        packages.push("libfaketime");
     }
     packages.extend(Kind::ALL.into_iter().filter(|kind| kind.program().is_none()).map(Kind::name));
     packages

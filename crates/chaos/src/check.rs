@@ -9,13 +9,14 @@ mod reads;
 #[cfg(test)]
 mod tests;
 
-use crate::record::{Act, Expected, Final, Op, Record, Res};
+use crate::{
+    nemesis,
+    record::{Act, Expected, Final, Op, Record, Res},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer answered requests during faults would prove nothing.
 const OK_IN_FAULTS_MIN: usize = 100;
-/// Fewer faults would not either.
-const FAULTS_MIN: usize = 3;
 const INSTANCES_MIN: usize = 20;
 /// Findings of one check that are told.
 const TOLD_MAX: usize = 10;
@@ -79,8 +80,12 @@ pub(crate) fn invalid(record: &Record) -> Option<String> {
         op.res == Res::Ok && record.faults.iter().any(|fault| fault.t0 <= end && op.t0 <= fault.t1)
     };
     let ok = record.ops.iter().filter(in_fault).count();
-    if record.faults.len() < FAULTS_MIN {
-        return Some(format!("{} faults; at least {FAULTS_MIN} are needed", record.faults.len()));
+    let met: BTreeSet<&str> =
+        record.faults.iter().filter(|fault| fault.hit).map(|fault| fault.kind.as_str()).collect();
+    let mut missing = nemesis::names(&record.settings);
+    missing.retain(|kind| !met.contains(kind));
+    if !missing.is_empty() {
+        return Some(format!("these faults met nothing or never came: {}", missing.join(", ")));
     }
     if ok < OK_IN_FAULTS_MIN {
         return Some(format!("{ok} requests were answered during faults; {OK_IN_FAULTS_MIN} are needed"));

@@ -10,7 +10,9 @@ const BY_STATUS: &str = "SELECT tenant || '/' || status, count(*) FROM wf_instan
 const LEFT: &str = "SELECT 'calls', count(*) FROM calls \
      UNION ALL SELECT 'wf_signal_q', count(*) FROM wf_signal_q \
      UNION ALL SELECT 'wf_schedule_q', count(*) FROM wf_schedule_q \
-     UNION ALL SELECT 'wf_dlq', count(*) FROM wf_dlq";
+     UNION ALL SELECT 'wf_dlq', count(*) FROM wf_dlq \
+     UNION ALL SELECT 'outbox', count(*) FROM outbox \
+     UNION ALL SELECT 'deliveries', count(*) FROM deliveries";
 const DEAF: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
      WHERE query LIKE 'LISTEN%' OR query LIKE '%pg_notify%' AND pid <> pg_backend_pid()";
 const HOLD: &str =
@@ -24,8 +26,8 @@ pub(crate) fn lie(database: &scratch::Database) -> Result<()> {
 }
 
 /// Ends every connection that carries hints; answers how many there were.
-pub(crate) fn end_hints(database: &scratch::Database) -> Result<String> {
-    database.ask(DEAF)
+pub(crate) fn end_hints(database: &scratch::Database) -> Result<u64> {
+    database.ask(DEAF)?.parse().context("a number")
 }
 
 /// Nodes may have so many connections in all; -1 for any number.
@@ -33,8 +35,8 @@ pub(crate) fn limit_connections(database: &scratch::Database, most: i32) -> Resu
     database.ask(&format!("ALTER ROLE {} CONNECTION LIMIT {most}", database.application)).map(drop)
 }
 
-/// Holds a snapshot for `length`: nothing newer than it can be cleaned away.
-pub(crate) async fn hold_snapshot(psql: &PathBuf, url: &str, length: Duration) -> Result<()> {
+/// Holds a snapshot for `length`: nothing newer than it can be cleaned away. False if it ended earlier.
+pub(crate) async fn hold_snapshot(psql: &PathBuf, url: &str, length: Duration) -> Result<bool> {
     let mut child: Child = Command::new(psql)
         .args(["-XAtqw", "-c", HOLD, url])
         .stdin(Stdio::null())
@@ -44,9 +46,9 @@ pub(crate) async fn hold_snapshot(psql: &PathBuf, url: &str, length: Duration) -
         .spawn()
         .context("psql does not start")?;
     // Ends earlier if another fault ends the server.
-    let _ = tokio::time::timeout(length, child.wait()).await;
+    let is_held = tokio::time::timeout(length, child.wait()).await.is_err();
     let _ = child.kill().await;
-    Ok(())
+    Ok(is_held)
 }
 
 /// What there is of instances and of work that is left, by the database's own count.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
 pub(crate) const ENDED: [&str; 3] = ["completed", "faulted", "cancelled"];
@@ -39,10 +39,10 @@ pub(crate) struct Driver {
     pub(crate) programs: Vec<Program>,
     pub(crate) expected: Journal,
     pub(crate) seed: u64,
-    /// No instance is begun after this.
-    pub(crate) until_us: i64,
+    /// No instance is begun any more.
+    pub(crate) is_over: AtomicBool,
     /// Nothing is waited for after this: what has not ended by then is a failure of liveness.
-    pub(crate) patience_until_us: i64,
+    pub(crate) patience_until_us: AtomicI64,
     pub(crate) count: AtomicU64,
     /// Instances that did not end in time.
     pub(crate) stuck: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// One client: instances one after the other.
     pub(crate) async fn live(self: Arc<Driver>) -> Result<()> {
-        while now_us() < self.until_us {
+        while !self.is_over.load(Ordering::Relaxed) {
             let number = self.count.fetch_add(1, Ordering::Relaxed);
             let rng = StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
             let life = Life::new(&self, number, rng);
@@ -60,6 +60,12 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Everything is healed: what goes on has so long to end.
+    pub(crate) fn end(&self, drain_seconds: i64) {
+        self.patience_until_us.store(now_us() + drain_seconds * 1_000_000, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// After everything was healed each node serves: the shortest program there is, three times, and every look at it.
@@ -76,7 +82,7 @@ impl Driver {
             // Every request of these has to be answered, and none of them is special.
             let mut life = Life { fixed: Some(node), is_tail: true, ..Life::of(self, number, rng, program) };
             life.expected.cancels = false;
-            life.patience_until_us = now_us() + TAIL_SECONDS_MAX * 1_000_000;
+            life.patience_until_us = Some(now_us() + TAIL_SECONDS_MAX * 1_000_000);
             if !life.lived().await? {
                 self.stuck.fetch_add(1, Ordering::Relaxed);
             }
@@ -93,7 +99,8 @@ struct Life<'a> {
     tenant: &'a Tenant,
     input: i64,
     expected: Expected,
-    patience_until_us: i64,
+    /// If it is not everybody's.
+    patience_until_us: Option<i64>,
     /// Asks this node only.
     fixed: Option<usize>,
     is_tail: bool,
@@ -110,8 +117,8 @@ impl<'a> Life<'a> {
         let input = rng.random_range(0..10);
         let mut expected = program.expect(&tenant.name, &format!("k{number}"), input);
         expected.cancels = rng.random_ratio(1, 10);
-        let patience_until_us = driver.patience_until_us;
-        Life { driver, number, rng, tenant, input, expected, patience_until_us, fixed: None, is_tail: false }
+        let (patience_until_us, fixed, is_tail) = (None, None, false);
+        Life { driver, number, rng, tenant, input, expected, patience_until_us, fixed, is_tail }
     }
 
     /// True if it came to its end, whatever that was.
@@ -152,7 +159,8 @@ impl<'a> Life<'a> {
     }
 
     fn gives_up(&self) -> bool {
-        now_us() > self.patience_until_us
+        let shared = || self.driver.patience_until_us.load(Ordering::Relaxed);
+        now_us() > self.patience_until_us.unwrap_or_else(shared)
     }
 
     async fn rest(&mut self, range_ms: std::ops::Range<u64>) {

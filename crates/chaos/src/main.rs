@@ -27,7 +27,7 @@ mod sink;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use record::{Record, Settings};
+use record::{Hints, Record, Settings};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -37,12 +37,14 @@ use std::{
 const FAILED: u8 = 1;
 /// Too little happened under faults for the run to prove anything.
 const INVALID: u8 = 3;
+/// Nothing was checked: the run itself broke.
+const BROKEN: u8 = 2;
 
 /// Harms a cluster and checks what it promised
 #[derive(Parser)]
 #[command(name = "cargo xtask chaos")]
 struct Arguments {
-    /// How long faults go on
+    /// How long faults go on at least; longer until each kind of fault has met something
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
     /// The same seed draws the same programs and faults; any if left out
@@ -53,6 +55,9 @@ struct Arguments {
     /// Instances that clients have under way at a time
     #[arg(long, default_value_t = 24, value_name = "N")]
     clients: usize,
+    /// What carries hints between nodes; by the seed if left out
+    #[arg(long, value_enum, value_name = "WAY")]
+    hints: Option<Hints>,
     /// Let the database acknowledge commits before they are durable: the run must fail, or the checks see nothing
     #[arg(long)]
     lying_database: bool,
@@ -67,7 +72,15 @@ struct Arguments {
     windlass: Option<PathBuf>,
 }
 
-fn main() -> Result<ExitCode> {
+#[expect(clippy::print_stderr, reason = "tells people what went wrong")]
+fn main() -> ExitCode {
+    ran().unwrap_or_else(|error| {
+        eprintln!("chaos: {error:#}");
+        ExitCode::from(BROKEN)
+    })
+}
+
+fn ran() -> Result<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let runtime = tokio::runtime::Runtime::new()?;
     if arguments.next().is_some_and(|first| first == sink::ARGUMENT) {
@@ -84,18 +97,24 @@ fn main() -> Result<ExitCode> {
 #[expect(clippy::print_stdout, reason = "tells people what it does")]
 async fn harmed(arguments: &Arguments) -> Result<ExitCode> {
     let seed = arguments.seed.unwrap_or_else(|| clock::now_us().unsigned_abs() % 1_000_000);
-    let settings = Settings { seed, seconds: arguments.seconds, nodes: arguments.nodes.into() };
+    let settings = Settings {
+        seed,
+        seconds: arguments.seconds,
+        nodes: arguments.nodes.into(),
+        hints: arguments.hints.unwrap_or(Hints::of(seed)),
+        lying: arguments.lying_database,
+    };
     let folder = folder(arguments.keep.as_deref(), seed)?;
     println!(
-        "seed {seed}: {} nodes, faults for {} s; see {}",
+        "seed {seed}: {} nodes, hints {:?}, faults for {} s; see {}",
         settings.nodes,
+        settings.hints,
         settings.seconds,
         folder.display()
     );
     let windlass = arguments.windlass.as_ref().context("--windlass names the engine's binary")?;
     let windlass = windlass.canonicalize().with_context(|| format!("no {}", windlass.display()))?;
-    let (clients, lying) = (arguments.clients, arguments.lying_database);
-    let plan = run::Plan { settings, clients, lying, windlass, folder: folder.clone() };
+    let plan = run::Plan { settings, clients: arguments.clients, windlass, folder: folder.clone() };
     let drained = tokio::select! {
         drained = run::run(&plan) => drained.with_context(|| format!("seed {seed}; see {}", folder.display()))?,
         _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; see {}", folder.display()),

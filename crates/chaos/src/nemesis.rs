@@ -1,6 +1,7 @@
 //! What harms the cluster: a seeded sequence of faults, each with its window in the journal, each healed at its end.
 //!
-//! Kinds come from a bag that is refilled when it is empty, so that a short run meets every one of them.
+//! Kinds come from a bag that is refilled when it is empty, and a run goes on until each of them has met something: a run
+//! without one of them would prove nothing of it.
 
 use crate::{
     clock::{now_us, sleep_ms},
@@ -8,7 +9,7 @@ use crate::{
     journal::Journal,
     node::{LEASE_SECONDS, Node},
     proxy::{Mode, Proxy},
-    record::Fault,
+    record::{Fault, Hints, Settings},
 };
 use anyhow::Result;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -23,6 +24,23 @@ pub(crate) struct Cluster {
     pub(crate) server: Mutex<scratch::Server>,
     pub(crate) database: scratch::Database,
     pub(crate) psql: PathBuf,
+    /// What carries hints, if it is not the database.
+    pub(crate) broker: Option<Mutex<scratch::Broker>>,
+}
+
+/// How much longer than asked for faults may go on until every kind has met something.
+const LONGER_US_MAX: i64 = 300_000_000;
+
+/// What came of a fault.
+struct Done {
+    note: String,
+    hit: bool,
+}
+
+impl Done {
+    fn new(hit: bool, note: String) -> Done {
+        Done { note, hit }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,28 +112,50 @@ impl Kind {
     }
 }
 
-/// Harms the cluster until `until_us`, then leaves it healed.
-pub(crate) async fn harm(cluster: Arc<Cluster>, journal: Journal, seed: u64, until_us: i64) -> Result<()> {
-    let mut rng = StdRng::seed_from_u64(seed);
+/// The kinds that a run with these settings has.
+fn kinds(settings: &Settings) -> Vec<Kind> {
+    if settings.lying {
+        // Only the end of the server shows what it had not written.
+        return vec![Kind::KillDatabase, Kind::FlapDatabase];
+    }
+    let is_there = |kind: &Kind| *kind != Kind::LoseHints || settings.hints != Hints::Off;
+    KINDS.into_iter().filter(is_there).collect()
+}
+
+/// Their names: a run that misses one of them proves nothing of it.
+pub(crate) fn names(settings: &Settings) -> Vec<&'static str> {
+    kinds(settings).into_iter().map(Kind::name).collect()
+}
+
+/// Harms the cluster for as long as was asked for, and until every kind of fault has met something; then leaves it healed.
+pub(crate) async fn harm(cluster: Arc<Cluster>, journal: Journal, settings: Settings) -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(!settings.seed);
+    let mut missing = kinds(&settings);
     let mut bag: Vec<Kind> = Vec::new();
-    while now_us() < until_us {
+    let until_us = now_us() + i64::try_from(settings.seconds * 1_000_000)?;
+    while now_us() < until_us || (!missing.is_empty() && now_us() < until_us + LONGER_US_MAX) {
+        if now_us() >= until_us {
+            // What has met something by now need not again.
+            bag.retain(|kind| missing.contains(kind));
+        }
         if bag.is_empty() {
-            bag.extend(KINDS);
+            bag.extend(if now_us() < until_us { kinds(&settings) } else { missing.clone() });
             bag.shuffle(&mut rng);
         }
         let kind = bag.pop().unwrap_or(Kind::KillNode);
         let second = bag.last().copied().filter(|_| rng.random_ratio(1, 4));
         let (first_rng, second_rng) = (fork(&mut rng), fork(&mut rng));
         let first = inflict(&cluster, &journal, kind, first_rng);
-        match second {
+        let (one, two) = match second {
             // Two at once, but never two that need the server itself.
             Some(other) if !(kind.is_of_all() && other.is_of_all()) => {
                 bag.pop();
                 let (one, two) = tokio::join!(first, inflict(&cluster, &journal, other, second_rng));
-                one.and(two)?;
+                (one?, two?.then_some(other))
             }
-            _ => first.await?,
-        }
+            _ => (first.await?, None),
+        };
+        missing.retain(|missed| !(one && *missed == kind) && Some(*missed) != two);
         sleep_ms(rng.random_range(300..1500)).await;
     }
     heal(&cluster);
@@ -136,16 +176,17 @@ pub(crate) fn heal(cluster: &Cluster) {
     }
 }
 
-/// One fault from its beginning to its end, with a line that says when that was.
-async fn inflict(cluster: &Cluster, journal: &Journal, kind: Kind, mut rng: StdRng) -> Result<()> {
+/// One fault from its beginning to its end, with a line that says when that was. False if there was nothing to harm.
+async fn inflict(cluster: &Cluster, journal: &Journal, kind: Kind, mut rng: StdRng) -> Result<bool> {
     let at = rng.random_range(0..cluster.nodes.len());
     let t0 = now_us();
-    let note = apply(cluster, kind, at, &mut rng).await?;
+    let Done { note, hit } = apply(cluster, kind, at, &mut rng).await?;
     let node = (!kind.is_of_all()).then_some(at);
-    journal.append(&Fault { kind: kind.name().to_owned(), node, t0, t1: now_us(), note }).await
+    journal.append(&Fault { kind: kind.name().to_owned(), node, t0, t1: now_us(), note, hit }).await?;
+    Ok(hit)
 }
 
-async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Result<String> {
+async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Result<Done> {
     let (node, proxy) = (&cluster.nodes[at], &cluster.proxies[at]);
     match kind {
         Kind::KillNode | Kind::EndNode | Kind::PauseNode => Ok(harm_process(node, kind, rng).await),
@@ -157,55 +198,59 @@ async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Re
     }
 }
 
-async fn harm_process(node: &Node, kind: Kind, rng: &mut StdRng) -> String {
+async fn harm_process(node: &Node, kind: Kind, rng: &mut StdRng) -> Done {
     if kind == Kind::KillNode {
         let down_ms = rng.random_range(0..2000);
-        node.kill(down_ms);
+        let hit = node.kill(down_ms);
         // Until it is back, about.
         sleep_ms(down_ms + 1000).await;
-        return format!("down for {down_ms} ms");
+        return Done::new(hit, format!("down for {down_ms} ms"));
     }
     if kind == Kind::EndNode {
-        node.end();
+        let hit = node.end();
         sleep_ms(rng.random_range(2000..4000)).await;
-        return "as kill does: it may finish what it does".to_owned();
+        return Done::new(hit, "as kill does: it may finish what it does".to_owned());
     }
     let length_ms = 1000 * LEASE_SECONDS * 2 + rng.random_range(500..2000);
-    node.stop();
+    let hit = node.stop();
     sleep_ms(length_ms).await;
     node.go_on();
-    format!("for {length_ms} ms")
+    Done::new(hit, format!("for {length_ms} ms"))
 }
 
 /// What a node learns at its start, such as the time, it learns late.
-async fn start_slowly(node: &Node, proxy: &Proxy, rng: &mut StdRng) -> String {
+async fn start_slowly(node: &Node, proxy: &Proxy, rng: &mut StdRng) -> Done {
     let late_ms = rng.random_range(200..1000);
     proxy.set(Mode::Slow(Duration::from_millis(late_ms)));
-    node.kill(0);
+    let hit = node.kill(0);
     // Connecting, looking and joining are some ten round trips; then it works for a while.
     sleep_ms(12 * late_ms + 1000).await;
     proxy.set(Mode::Pass);
-    format!("answers late by {late_ms} ms")
+    Done::new(hit, format!("answers late by {late_ms} ms"))
 }
 
-async fn harm_connections(proxy: &Proxy, kind: Kind, rng: &mut StdRng) -> String {
+async fn harm_connections(proxy: &Proxy, kind: Kind, rng: &mut StdRng) -> Done {
     if kind == Kind::Reset {
         let times = rng.random_range(1..=4);
+        let mut met = 0;
         for _ in 0..times {
+            met += proxy.open();
             proxy.reset();
             sleep_ms(rng.random_range(50..800)).await;
         }
-        return format!("{times} times");
+        return Done::new(met > 0, format!("{times} times, {met} connections"));
     }
     let (mode, length_ms) = mode_of(kind, rng);
-    let cuts = proxy.cuts();
+    let (open, cuts) = (proxy.open(), proxy.cuts());
     proxy.set(mode);
     sleep_ms(length_ms).await;
     proxy.set(Mode::Pass);
-    format!("{mode:?} for {length_ms} ms, {} connections cut", proxy.cuts() - cuts)
+    let cuts = proxy.cuts() - cuts;
+    let hit = if matches!(kind, Kind::Stall | Kind::Slow) { open > 0 } else { cuts > 0 };
+    Done::new(hit, format!("{mode:?} for {length_ms} ms, {open} connections at first, {cuts} cut"))
 }
 
-async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Result<String> {
+async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Result<Done> {
     match kind {
         Kind::KillDatabase => restart(cluster, rng.random_range(0..2000)).await,
         Kind::FlapDatabase => {
@@ -214,7 +259,7 @@ async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Resul
                 restart(cluster, rng.random_range(0..500)).await?;
                 sleep_ms(rng.random_range(200..2000)).await;
             }
-            Ok(format!("{times} times"))
+            Ok(Done::new(true, format!("{times} times")))
         }
         Kind::PauseDatabase => {
             let length_ms = rng.random_range(1000..1000 * LEASE_SECONDS * 2);
@@ -222,33 +267,44 @@ async fn harm_database(cluster: &Cluster, kind: Kind, rng: &mut StdRng) -> Resul
             server.pause()?;
             sleep_ms(length_ms).await;
             server.go_on()?;
-            Ok(format!("for {length_ms} ms"))
+            Ok(Done::new(true, format!("for {length_ms} ms")))
         }
         Kind::FewConnections => {
             let length_ms = rng.random_range(2000..6000);
             let most = rng.random_range(1..12);
             database::limit_connections(&cluster.database, most)?;
             // Those that there are stay; only new ones are refused.
+            let open: u64 = cluster.proxies.iter().map(Proxy::open).sum();
             cluster.proxies.iter().for_each(Proxy::reset);
             sleep_ms(length_ms).await;
             database::limit_connections(&cluster.database, -1)?;
-            Ok(format!("{most} in all for {length_ms} ms"))
+            Ok(Done::new(open > 0, format!("{most} in all instead of {open} for {length_ms} ms")))
         }
         Kind::HoldSnapshot => {
             let length = Duration::from_millis(rng.random_range(3000..8000));
-            database::hold_snapshot(&cluster.psql, &cluster.database.admin_url, length).await?;
-            Ok(format!("for {length:?}"))
+            let hit = database::hold_snapshot(&cluster.psql, &cluster.database.admin_url, length).await?;
+            Ok(Done::new(hit, format!("for {length:?}")))
         }
-        _ => {
-            let mut ended = Vec::new();
-            for _ in 0..3 {
-                // While another fault has the database down there is nothing to end.
-                ended.push(database::end_hints(&cluster.database).unwrap_or_else(|_| "none".to_owned()));
-                sleep_ms(rng.random_range(300..1000)).await;
-            }
-            Ok(format!("connections ended: {}", ended.join(", ")))
-        }
+        _ => lose_hints(cluster, rng).await,
     }
+}
+
+async fn lose_hints(cluster: &Cluster, rng: &mut StdRng) -> Result<Done> {
+    if let Some(broker) = &cluster.broker {
+        let down_ms = rng.random_range(1000..4000);
+        let mut broker = broker.lock().await;
+        broker.kill();
+        sleep_ms(down_ms).await;
+        tokio::task::block_in_place(|| broker.resume())?;
+        return Ok(Done::new(true, format!("{} down for {down_ms} ms", broker.url())));
+    }
+    let mut ended = 0;
+    for _ in 0..3 {
+        // While another fault has the database down there is nothing to end.
+        ended += database::end_hints(&cluster.database).unwrap_or(0);
+        sleep_ms(rng.random_range(300..1000)).await;
+    }
+    Ok(Done::new(ended > 0, format!("{ended} connections ended")))
 }
 
 fn mode_of(kind: Kind, rng: &mut StdRng) -> (Mode, u64) {
@@ -264,10 +320,10 @@ fn mode_of(kind: Kind, rng: &mut StdRng) -> (Mode, u64) {
 }
 
 /// Kills the server with all its children, and starts it again after so long.
-async fn restart(cluster: &Cluster, down_ms: u64) -> Result<String> {
+async fn restart(cluster: &Cluster, down_ms: u64) -> Result<Done> {
     let mut server = cluster.server.lock().await;
     tokio::task::block_in_place(|| server.kill())?;
     sleep_ms(down_ms).await;
     tokio::task::block_in_place(|| server.start_again())?;
-    Ok(format!("down for {down_ms} ms and its recovery"))
+    Ok(Done::new(true, format!("down for {down_ms} ms and its recovery")))
 }

@@ -1,6 +1,9 @@
 //! A node: the real binary, started again whenever it ends, however it ended.
 
-use crate::clock::{now_us, sleep_ms};
+use crate::{
+    clock::{now_us, sleep_ms},
+    record::Hints,
+};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,10 +34,15 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn write_config(&self) -> Result<()> {
+    pub(crate) fn write_config(&self, hints: Hints, broker: Option<&scratch::Broker>) -> Result<()> {
+        let hints = match (hints, broker) {
+            (Hints::Redis, Some(broker)) => broker.url(),
+            (Hints::Off, _) => "off".to_owned(),
+            _ => "postgres".to_owned(),
+        };
         let text = format!(
             "[runtime]\nlease_seconds = {LEASE_SECONDS}\ndequeue_wait_seconds = {RESCAN_SECONDS}\n\
-             [egress]\nallow_private = ['loopback']\n"
+             [egress]\nallow_private = ['loopback']\n[hints]\nurl = '{hints}'\n"
         );
         std::fs::write(self.folder.join("windlass.toml"), text).context("cannot write the configuration")
     }

@@ -61,6 +61,7 @@ struct Shared {
     resets: watch::Sender<u64>,
     commits: AtomicU64,
     cuts: AtomicU64,
+    open: AtomicU64,
 }
 
 impl Proxy {
@@ -73,6 +74,7 @@ impl Proxy {
             resets: watch::Sender::new(0),
             commits: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
+            open: AtomicU64::new(0),
         });
         let carrying = shared.clone();
         let accepting = tokio::spawn(async move {
@@ -92,6 +94,11 @@ impl Proxy {
     /// Resets every connection.
     pub(crate) fn reset(&self) {
         self.shared.resets.send_modify(|count| *count += 1);
+    }
+
+    /// Connections that there are.
+    pub(crate) fn open(&self) -> u64 {
+        self.shared.open.load(Ordering::Relaxed)
     }
 
     /// Connections that were cut by a mode.
@@ -117,10 +124,12 @@ enum End {
 async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
     let mut resets = shared.resets.subscribe();
     resets.mark_unchanged();
+    shared.open.fetch_add(1, Ordering::Relaxed);
     let end = tokio::select! {
         end = connected(&shared, &mut client) => end,
         _ = resets.changed() => End::Cut,
     };
+    shared.open.fetch_sub(1, Ordering::Relaxed);
     if let End::Cut = end {
         // Closing then sends a reset, as a crashed machine or a firewall would.
         let _ = client.set_zero_linger();

@@ -23,6 +23,33 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) seconds: u64,
     pub(crate) nodes: usize,
+    /// How nodes wake each other.
+    #[serde(default)]
+    pub(crate) hints: Hints,
+    /// The database loses what it acknowledged: a checker that does not see that is worth nothing.
+    #[serde(default)]
+    pub(crate) lying: bool,
+}
+
+/// What carries hints between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Hints {
+    #[default]
+    Postgres,
+    Off,
+    Redis,
+}
+
+impl Hints {
+    /// One after the other, by the seed.
+    pub(crate) fn of(seed: u64) -> Hints {
+        match seed % 3 {
+            0 => Hints::Redis,
+            1 => Hints::Postgres,
+            _ => Hints::Off,
+        }
+    }
 }
 
 /// What a client knows of one request.
@@ -136,6 +163,9 @@ pub(crate) struct Fault {
     pub(crate) t0: i64,
     pub(crate) t1: i64,
     pub(crate) note: String,
+    /// There was something to harm: a process that lived, a connection that was open, a COMMIT that came by.
+    #[serde(default)]
+    pub(crate) hit: bool,
 }
 
 /// A request that reached the sink.

@@ -11,7 +11,7 @@ use crate::{
     node::{Node, Setup},
     program::{self, Program},
     proxy::Proxy,
-    record::{self, Settings},
+    record::{self, Hints, Settings},
     sink::Sink,
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -29,13 +29,13 @@ const TENANTS: [&str; 2] = ["north", "south"];
 const PROGRAMS: usize = 24;
 /// How long everything may take to end after healing: leases, re-scans and the longest program, several times over.
 const DRAIN_SECONDS: i64 = 90;
+/// The same where the database has lost some of it for good.
+const DRAIN_LYING_SECONDS: i64 = 15;
 
 /// What is asked for, and where things are.
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) clients: usize,
-    /// The database loses what it acknowledged: a checker that does not see that is worth nothing.
-    pub(crate) lying: bool,
     pub(crate) windlass: PathBuf,
     pub(crate) folder: PathBuf,
 }
@@ -53,29 +53,32 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     std::fs::write(folder.join(record::SETTINGS), serde_json::to_vec(&plan.settings)?)?;
     let sink = Sink::start(&folder.join(record::SINK)).await?;
     let setup = Setup { windlass: plan.windlass.clone(), folder: folder.clone() };
-    setup.write_config()?;
-    let (cluster, ports) = cluster(&setup, plan.settings.nodes).await?;
-    if plan.lying {
+    let broker = match plan.settings.hints {
+        Hints::Redis => Some(scratch::broker(scratch::Kind::Redis).context("Redis is not installed")?),
+        Hints::Postgres | Hints::Off => None,
+    };
+    setup.write_config(plan.settings.hints, broker.as_ref())?;
+    let (cluster, ports) = cluster(&setup, plan.settings.nodes, broker).await?;
+    if plan.settings.lying {
         database::lie(&cluster.database)?;
     }
     let client = Client::new(ports, Journal::open(&folder.join(record::OPS))?);
     let tenants = tenants(&setup, &client, &cluster.nodes[0]).await?;
     let programs = deploy(&client, &tenants, plan.settings.seed, sink.port).await?;
-    let until_us = now_us() + seconds(plan.settings.seconds)?;
     let driver = Arc::new(Driver {
         client: client.clone(),
         tenants: tenants.clone(),
         programs,
         expected: Journal::open(&folder.join(record::EXPECTED))?,
         seed: plan.settings.seed,
-        until_us,
-        patience_until_us: until_us + DRAIN_SECONDS * 1_000_000,
+        is_over: false.into(),
+        patience_until_us: i64::MAX.into(),
         count: 0.into(),
         stuck: 0.into(),
     });
     let feed = Journal::open(&folder.join(record::FEED))?;
     let readers = feed::follow(&client, &tenants, &feed);
-    let drained = harmed(plan, cluster.clone(), &driver, until_us).await?;
+    let drained = harmed(plan, cluster.clone(), &driver).await?;
     readers.finish().await?;
     feed::read_all(&client, &tenants, &feed).await?;
     collected(folder, &cluster, &client, &tenants).await?;
@@ -85,12 +88,12 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     Ok(drained)
 }
 
-fn seconds(count: u64) -> Result<i64> {
-    i64::try_from(count * 1_000_000).context("too many seconds")
-}
-
 /// A database with its tables, a proxy and a node for each place; answers the ports of the nodes too.
-async fn cluster(setup: &Setup, nodes: usize) -> Result<(Arc<Cluster>, Vec<u16>)> {
+async fn cluster(
+    setup: &Setup,
+    nodes: usize,
+    broker: Option<scratch::Broker>,
+) -> Result<(Arc<Cluster>, Vec<u16>)> {
     let server = scratch::Server::start(scratch::Durability::Default)?;
     let database = server.database()?;
     let mut migrate = setup.command();
@@ -115,7 +118,8 @@ async fn cluster(setup: &Setup, nodes: usize) -> Result<(Arc<Cluster>, Vec<u16>)
         ports.push(port);
     }
     let psql = scratch::programs().context("PostgreSQL's programs are not installed")?.join("psql");
-    let cluster = Cluster { nodes: started, proxies, server: Mutex::new(server), database, psql };
+    let (server, broker) = (Mutex::new(server), broker.map(Mutex::new));
+    let cluster = Cluster { nodes: started, proxies, server, database, psql, broker };
     Ok((Arc::new(cluster), ports))
 }
 
@@ -169,14 +173,15 @@ async fn deploy(client: &Client, tenants: &[Tenant], seed: u64, sink: u16) -> Re
 }
 
 /// Clients and faults at once, then nothing but clients until all they began has ended.
-async fn harmed(plan: &Plan, cluster: Arc<Cluster>, driver: &Arc<Driver>, until_us: i64) -> Result<Drained> {
+async fn harmed(plan: &Plan, cluster: Arc<Cluster>, driver: &Arc<Driver>) -> Result<Drained> {
     let faults = Journal::open(&plan.folder.join(record::FAULTS))?;
     let mut lives = tokio::task::JoinSet::new();
     for _ in 0..plan.clients {
         lives.spawn(driver.clone().live());
     }
-    let harming = tokio::spawn(nemesis::harm(cluster.clone(), faults, !plan.settings.seed, until_us));
+    let harming = tokio::spawn(nemesis::harm(cluster.clone(), faults, plan.settings.clone()));
     harming.await??;
+    driver.end(if plan.settings.lying { DRAIN_LYING_SECONDS } else { DRAIN_SECONDS });
     while let Some(life) = lives.join_next().await {
         life??;
     }
@@ -184,7 +189,8 @@ async fn harmed(plan: &Plan, cluster: Arc<Cluster>, driver: &Arc<Driver>, until_
     for node in 0..driver.client.nodes() {
         driver.tail(node).await?;
     }
-    drained(&cluster, driver, driver.patience_until_us + now_us() - healed_us).await
+    let patience_until_us = driver.patience_until_us.load(Ordering::Relaxed);
+    drained(&cluster, driver, patience_until_us + now_us() - healed_us).await
 }
 
 /// Waits until nothing goes on: an instance may outlive whoever watched it, and a signal its instance, for a moment.

@@ -2,17 +2,20 @@
 //!
 //! The way in: [`database`] and [`broker`] are what a test asks for; [`Server::start`] is what `cargo xtask` asks for. Tests that are
 //! started by `cargo xtask test` share one server through [`VARIABLE`]; a test binary that is started alone starts a
-//! server of its own. `crash` harms a server of one's own. Never part of the product: only tests and `xtask` depend on this crate.
+//! server of its own. `crash` harms a server of one's own, `tool` finds what harms
+//! other processes. Never part of the product: only tests and `xtask` depend on this crate.
 
 mod broker;
 mod crash;
 mod pooler;
 mod server;
+mod tool;
 
 pub use broker::{Broker, Kind, Tls};
 pub use pooler::{Pooler, program as pooler_program};
-pub use server::{Database, Secure, Server, programs};
+pub use server::{Database, STANDBY, Secure, Server, programs};
 use std::sync::OnceLock;
+pub use tool::{faketime, strace};
 
 /// Where a server that is already there is found: `postgres://user@host:port`, whose user may make databases.
 pub const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";

@@ -18,6 +18,8 @@ use std::{
 /// The role that makes tables, and the one that a node connects as.
 pub(crate) const OWNER: &str = "windlass_owner";
 pub(crate) const APPLICATION: &str = "windlass_app";
+/// What a standby calls itself.
+pub const STANDBY: &str = "standby";
 /// Users that a server may be started as by root, which it refuses to be.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// How often the start of a server is looked at, and how long.
@@ -191,6 +193,49 @@ impl Server {
         Ok(Database { owner_url, url, admin_url, application: APPLICATION, psql, drop })
     }
 
+    /// A fresh, empty database whose tables lie in this empty folder, which becomes the server's.
+    pub fn database_in(&self, folder: &Path) -> Result<Database> {
+        if let Some((uid, gid)) = self.own.as_ref().context("this server is somebody else's")?.user {
+            chown(folder, Some(uid), Some(gid))?;
+        }
+        let database = self.database()?;
+        let name = database.url.rsplit('/').next().context("a URL ends with a name")?;
+        let mut psql = self.client("psql");
+        let place = format!("CREATE TABLESPACE {name} LOCATION '{}'", folder.display());
+        let moving = format!("ALTER DATABASE {name} SET TABLESPACE {name}");
+        psql.args(["-Xq", "-c", &place, "-c", &moving, "postgres"]);
+        quietly(psql)?;
+        Ok(database)
+    }
+
+    /// A server that follows this one and may be promoted in its place. Its name for `synchronous_standby_names` is
+    /// [`STANDBY`].
+    pub fn standby(&self) -> Result<Server> {
+        let own = self.own.as_ref().context("this server is somebody else's")?;
+        let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
+        let user = unprivileged(folder.path())?;
+        let mut copy = as_user("pg_basebackup", &self.programs, user, folder.path());
+        let place =
+            format!("host={} port={} user={} application_name={STANDBY}", self.host, self.port, self.user);
+        copy.args(["-w", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", &place, "-D"]);
+        copy.arg(folder.path().join("data"));
+        quietly(copy)?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let folder = folder.keep();
+        let (durability, is_secure) = (own.durability, false);
+        let mut own = Own { folder, user, durability, is_secure, pid: Pid::INIT, watch: None };
+        own.launch(&self.programs, port)?;
+        let (host, user) = (self.host.clone(), self.user.clone());
+        Ok(Server { host, port, user, programs: self.programs.clone(), own: Some(own) })
+    }
+
+    /// Makes a server that follows another one go on by itself; answers once it takes writes.
+    pub fn promote(&self) -> Result<()> {
+        let mut psql = self.client("psql");
+        psql.args(["-XAtq", "-c", "SELECT pg_promote(true, 60)", "postgres"]);
+        quietly(psql)
+    }
+
     fn make_roles(&self) -> Result<()> {
         for role in [OWNER, APPLICATION] {
             let mut create = self.client("createuser");
@@ -335,7 +380,9 @@ fn answers(port: u16, server: &mut Child, folder: &Path) -> Result<()> {
     for _ in 0..LOOKS_MAX {
         // The postmaster's file says "ready" once recovery is done.
         let state = std::fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
-        if state.contains("ready") && TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if (state.contains("ready") || state.contains("standby"))
+            && TcpStream::connect(("127.0.0.1", port)).is_ok()
+        {
             return Ok(());
         }
         if let Some(status) = server.try_wait()? {

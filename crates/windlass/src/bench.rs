@@ -11,6 +11,7 @@ mod w2;
 mod w3;
 mod w4;
 mod w5;
+mod w6;
 mod w8;
 
 use crate::out::Out;
@@ -32,6 +33,8 @@ pub(crate) enum Workload {
     /// The storm: fan-outs in which every item fails. How long it takes, how many statements record it, and what another
     /// tenant notices.
     W5,
+    /// Timers that come due in the same moment: how many fire per second, and what one costs.
+    W6,
     /// Fairness: a tenant with few workflows beside a large backlog, and Jain's index over equal and weighted tenants.
     W8,
     /// A condition with its data in memory: microseconds. Needs no store.
@@ -43,7 +46,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store or on PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w6 --backlog 100000\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -84,7 +87,7 @@ pub(crate) struct Args {
     /// w5: tenants that they belong to.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000), value_name = "TENANTS")]
     pub(crate) tenants: u64,
-    /// w8: instances of the busy tenant that become due at once.
+    /// w6: timers, w8: instances of the busy tenant, that become due at once.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(8..), value_name = "INSTANCES")]
     pub(crate) backlog: u64,
     /// w2: events that the worker finds in the backlog.
@@ -115,6 +118,11 @@ pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
         let report = w5::measure(&bench, &args).await;
         bench.stop().await;
         return w5::print(&report?, out);
+    }
+    if args.workload == Workload::W6 {
+        let report = w6::measure(&bench, &args).await;
+        bench.stop().await;
+        return w6::print(&report?, out);
     }
     if args.workload == Workload::W8 {
         let report = w8::measure(&bench, &args).await;

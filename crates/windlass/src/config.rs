@@ -274,6 +274,13 @@ impl Config {
         Config::read(&text, &environment::read())
     }
 
+    /// What the environment says of `[runtime]` and `[hints]`, for whoever decides the rest by itself.
+    pub(crate) fn of_environment() -> Result<Config, Failure> {
+        let mut env = environment::read();
+        env.retain(|name, _| ["WINDLASS_RUNTIME_", "WINDLASS_HINTS_"].iter().any(|of| name.starts_with(of)));
+        Config::read("", &env)
+    }
+
     /// The file's text, overridden by the environment, checked.
     pub(crate) fn read(text: &str, env: &Environment) -> Result<Config, Failure> {
         let wrong = |detail: String| Failure::usage("the configuration is not valid").detail(detail);

@@ -312,9 +312,11 @@ pub(crate) async fn serve(
     listener: TcpListener,
     recipe: Recipe,
     mut node: Node,
-    options: server::Options,
+    mut options: server::Options,
     stop: Stop,
 ) -> Result<(), Failure> {
+    // Keys expire by the clock that everything else goes by.
+    options.clock = recipe.shared.clock.clone();
     let listener = listener.into_std()?;
     loop {
         // Connections that come while there is no node wait in the socket.

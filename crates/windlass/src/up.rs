@@ -4,7 +4,7 @@
 //! that a restart prints the same one and the client verbs find it.
 
 use crate::{
-    config::{Telemetry, Way},
+    config::{Config, Telemetry},
     demo,
     failure::Failure,
     host, logs, otlp,
@@ -27,7 +27,8 @@ use store::sqlite::Sqlite;
     windlass up\n  \
     windlass up --ephemeral --port 0\n  \
     windlass up --egress-resolve petstore.swagger.io:443=127.0.0.1:8443 --egress-ca stub.pem\n  \
-    windlass up --data /tmp/demo -o json      one line {\"url\",\"tenant\",\"key\"} once ready")]
+    windlass up --data /tmp/demo -o json      one line {\"url\",\"tenant\",\"key\"} once ready\n\n\
+    WINDLASS_RUNTIME_… and WINDLASS_HINTS_… set what they set for `windlass serve`; --print-config there shows them all.")]
 pub(crate) struct Args {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
@@ -56,6 +57,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     logs::start(if out.format == Format::Table { "info" } else { "warn" }, logs::Format::Text)?;
+    let config = Config::of_environment()?;
     let stop = host::Stop::new()?;
     let folder = (!args.ephemeral).then_some(args.data.as_path());
     // The demo's keys and its address lie in the folder, whatever holds the rest.
@@ -64,7 +66,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let store = match &place {
         Some(place) => {
             place.migrate(None).await?;
-            place.open("", &Way::Database).await?
+            place.open("", &config.hints.way(&args.store).map_err(Failure::usage)?).await?
         }
         None => in_memory()?,
     };
@@ -77,7 +79,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         public_url: url.clone(),
         dev_clock: true,
         scripts: true,
-        ..runtime::Options::default()
+        ..config.runtime_options()
     };
     // A developer's own services run on this machine; every other range that is not public stays closed.
     options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();

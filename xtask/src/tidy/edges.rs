@@ -18,8 +18,8 @@ const TABLE: &[Allowed] = &[
     Allowed { name: "bus", normal: &["machine", "store"], dev: &["scratch"] },
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
     Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch"] },
-    // Tests of the server start a runtime with workers of their own.
-    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker"] },
+    // Tests of the server start a runtime with workers of their own, on either store.
+    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "scratch"] },
     Allowed {
         name: "windlass",
         normal: &["machine", "store", "bus", "worker", "runtime", "server"],

@@ -55,7 +55,7 @@ fn sound() -> Record {
     };
     Record {
         feed: [told(Some(0)), told(Some(1)), told(None)].concat(),
-        settings: Settings { seed: 1, seconds: 1, nodes: 2 },
+        settings: Settings { seed: 1, seconds: 1, nodes: 2, ..Settings::default() },
         expected: vec![one, expected("k2", 2)],
         ops: ops(),
         faults: vec![],
@@ -294,11 +294,32 @@ fn repeats_beyond_the_budget_are_seen() {
     caught(&["C14"], |record| record.sink.push(record.sink[0].clone()));
 }
 
+/// One of each kind, and each met something.
+fn every_fault(record: &Record) -> Vec<Fault> {
+    let fault = |kind: &str| Fault { kind: kind.to_owned(), t1: 1_000_000, hit: true, ..Fault::default() };
+    nemesis::names(&record.settings).into_iter().map(fault).collect()
+}
+
+#[test]
+fn a_run_that_misses_a_kind_of_fault_is_invalid() {
+    let mut record = sound();
+    record.faults = every_fault(&record);
+    let lost = record.faults.iter_mut().find(|fault| fault.kind == "lose replies to COMMIT").unwrap();
+    lost.hit = false;
+    assert!(invalid(&record).unwrap().ends_with("never came: lose replies to COMMIT"));
+    // Where there are no hints none can be lost.
+    record.faults = every_fault(&record);
+    record.faults.retain(|fault| fault.kind != "lose hints");
+    assert!(invalid(&record).unwrap().ends_with("never came: lose hints"));
+    record.settings.hints = crate::record::Hints::Off;
+    assert!(!invalid(&record).unwrap().contains("never came"));
+}
+
 #[test]
 fn a_run_without_enough_success_under_faults_is_invalid() {
     let mut record = sound();
-    assert!(invalid(&record).unwrap().contains("faults"));
-    record.faults = vec![Fault { t0: 0, t1: 1_000_000, ..Fault::default() }; 3];
+    assert!(invalid(&record).unwrap().contains("never came: kill node, end node"));
+    record.faults = every_fault(&record);
     assert!(invalid(&record).unwrap().contains("were answered"));
     record.ops = (0..200).map(|n| op(n, Act::Read, "k1", "i1")).collect();
     assert!(invalid(&record).unwrap().contains("instances"));

@@ -52,6 +52,7 @@ mod snapshot;
 mod spans;
 mod starts;
 mod stop;
+mod storm;
 mod tenants;
 mod timers;
 mod walk;

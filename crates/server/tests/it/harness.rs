@@ -1,4 +1,4 @@
-//! A node over an in-memory store, two tenants, one key per role, and short ways to ask.
+//! A node over an in-memory store or a database, two tenants, one key per role, and short ways to ask.
 
 use axum::{
     Router,
@@ -10,7 +10,10 @@ use runtime::{Handle, Node, Parts};
 use serde_json::{Value, json};
 use server::{Options, access::Role};
 use std::{collections::HashMap, sync::Arc};
-use store::sqlite::Sqlite;
+use store::{
+    postgres::{self, Postgres},
+    sqlite::Sqlite,
+};
 use tower::ServiceExt;
 use uuid::Uuid;
 
@@ -19,6 +22,8 @@ pub(crate) struct World {
     pub(crate) router: Router,
     /// (tenant, role) → token.
     tokens: HashMap<(String, &'static str), String>,
+    /// Goes when this value does.
+    _database: Option<scratch::Database>,
 }
 
 pub(crate) struct Answer {
@@ -69,7 +74,22 @@ impl World {
     }
 
     pub(crate) async fn with(options: Options) -> World {
-        let store = Arc::new(Sqlite::in_memory().unwrap());
+        World::on(Arc::new(Sqlite::in_memory().unwrap()), None, options).await
+    }
+
+    /// The same over PostgreSQL; `None`, said loudly, if there is none on this machine.
+    pub(crate) async fn with_database() -> Option<World> {
+        let database = scratch::database()?;
+        postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+        let store = Arc::new(Postgres::open(&database.url).await.unwrap());
+        Some(World::on(store, Some(database), Options::default()).await)
+    }
+
+    async fn on(
+        store: Arc<dyn store::Store>,
+        database: Option<scratch::Database>,
+        options: Options,
+    ) -> World {
         let node = Node::start(Parts { secrets: runtime::secrets::Keyring::fresh().0, ..Parts::new(store) })
             .await
             .unwrap();
@@ -83,7 +103,7 @@ impl World {
             }
         }
         let router = server::router(handle, options).unwrap();
-        World { node, router, tokens }
+        World { node, router, tokens, _database: database }
     }
 
     pub(crate) fn token(&self, tenant: &str, role: &str) -> String {

@@ -9,7 +9,16 @@ const CANARY: &str = "canary-of-acme";
 
 #[tokio::test]
 async fn every_route_with_the_other_tenants_ids_is_not_found() {
-    let world = World::new().await;
+    every_route(&World::new().await).await;
+}
+
+#[tokio::test]
+async fn every_route_with_the_other_tenants_ids_is_not_found_in_a_database() {
+    let Some(world) = World::with_database().await else { return };
+    every_route(&world).await;
+}
+
+async fn every_route(world: &World) {
     world.deploy("approve", APPROVE).await;
     world.deploy("hello", HELLO).await;
     let id = world.start("approve", json!({"secret": CANARY})).await;
@@ -111,7 +120,16 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
 
 #[tokio::test]
 async fn names_and_keys_are_the_tenants_own() {
-    let world = World::new().await;
+    names_and_keys(&World::new().await).await;
+}
+
+#[tokio::test]
+async fn names_and_keys_are_the_tenants_own_in_a_database() {
+    let Some(world) = World::with_database().await else { return };
+    names_and_keys(&world).await;
+}
+
+async fn names_and_keys(world: &World) {
     world.deploy("hello", HELLO).await;
     let foreign = world.token("globex", "admin");
     let body =

@@ -279,12 +279,13 @@ async fn signal(session: &Session, telling: &[Telling<'_>]) -> Result<(), PgErro
     let rows = Rows::new(signals.iter().map(|(tenant, row, _)| bind::signal(tenant, row)));
     let queued = ask(session, &[(SIGNALS, &rows, None)]).await?.swap_remove(0);
     let queued = queued.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?)));
-    let queued: HashSet<(String, Uuid)> = queued.collect::<Result<_, PgError>>()?;
+    let mut queued: HashSet<(String, Uuid)> = queued.collect::<Result<_, PgError>>()?;
     let mut counts: BTreeMap<(&str, Uuid), i64> = BTreeMap::new();
     for (tenant, row, event) in &signals {
         if let Some(event) = event {
+            // A wait that wants it for two reasons is told once.
             *counts.entry((tenant, *event)).or_default() +=
-                i64::from(queued.contains(&((*tenant).to_owned(), row.id)));
+                i64::from(queued.remove(&((*tenant).to_owned(), row.id)));
         }
     }
     let rows = counts.into_iter().map(|((tenant, event), told)| [text(tenant), id(event), int(told)]);

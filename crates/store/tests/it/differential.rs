@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use machine::{TenantId, Time};
 use store::{
+    feed::FeedCursor,
     postgres,
     rows::*,
     sqlite,
@@ -14,7 +15,9 @@ use uuid::Uuid;
 
 /// Programs, and batches in each.
 const SEEDS: u64 = 24;
-const BATCHES: usize = 30;
+const BATCHES: usize = 40;
+/// How often the feed is asked until it has what others hold back for a moment.
+const LOOKS_MAX: usize = 3_000;
 
 /// SplitMix64.
 struct Dice(u64);
@@ -40,6 +43,10 @@ impl Dice {
         (self.below(3) == 0).then(|| node(1))
     }
 
+    fn word(&mut self) -> &'static str {
+        ["one", "two", "three"][self.below(3) as usize]
+    }
+
     fn tenant(&mut self) -> TenantId {
         tenant(["acme", "beta"][self.below(2) as usize])
     }
@@ -47,6 +54,93 @@ impl Dice {
 
 /// One write over few keys, so that they meet.
 fn write(dice: &mut Dice) -> Write {
+    match dice.below(5) {
+        0 => write_event(dice),
+        1 => write_rare(dice),
+        _ => write_hot(dice),
+    }
+}
+
+/// Events, who wants them, and deliveries to workers.
+fn write_event(dice: &mut Dice) -> Write {
+    let subscriber = match dice.below(3) {
+        0 => Subscriber::Schedule { id: id(dice.number(3)) },
+        _ => Subscriber::Listen { instance: id(dice.number(4)), token: dice.below(3) },
+    };
+    let (number, attempt) = (dice.number(6), dice.below(2) as u32);
+    match dice.below(12) {
+        0..=2 => {
+            let kept_until = (dice.below(3) > 0).then(|| Time(50 + dice.time().0));
+            let row = EventRow { kept_until, expires_at: dice.time(), ..event(number, dice.word(), "1") };
+            Write::Publish(Box::new(row))
+        }
+        3..=4 => {
+            let any = SubscriptionRow::default();
+            let kind = SubscriptionRow { event_type: Some(dice.word().into()), key: None };
+            let key = Some((".data".to_owned(), dice.below(2).to_string()));
+            let keyed = SubscriptionRow { key, ..kind.clone() };
+            let wants = [vec![kind.clone()], vec![keyed, kind], vec![any]][dice.below(3) as usize].clone();
+            Write::Subscribe { subscriber, wants, now: dice.time(), visible_at: dice.time() }
+        }
+        5 => Write::Unsubscribe { subscriber },
+        6 => Write::EventTaken { id: id(number) },
+        7..=8 => {
+            let order_key = (dice.below(2) == 0).then(|| dice.word().to_owned());
+            let row = delivery(number, dice.word(), dice.time().0);
+            Write::Delivery(Box::new(DeliveryRow { order_key, owner: dice.owner(), ..row }))
+        }
+        9 => Write::ConsumeDelivery { id: id(number), attempt },
+        10 => Write::ExtendDelivery { id: id(number), attempt, visible_at: dice.time() },
+        _ => {
+            let last_error = Some(b"{}".to_vec());
+            Write::RetryDelivery { id: id(number), visible_at: dice.time(), attempt, last_error }
+        }
+    }
+}
+
+/// What seldom changes.
+fn write_rare(dice: &mut Dice) -> Write {
+    let (number, expected_version) = (dice.number(3), dice.below(3) as i64);
+    match dice.below(14) {
+        0 => {
+            let row = schedule(number, (dice.below(4) > 0).then(|| dice.time().0));
+            let row = ScheduleRow { row_version: expected_version + 1, ..row };
+            Write::PutSchedule { schedule: Box::new(row), expected_version }
+        }
+        1 => Write::Slot(slot(number, dice.below(4) as i64)),
+        2 => {
+            let (instance, next_slot, due_at) = (id(dice.number(4)), dice.time(), dice.time());
+            Write::ScheduleFollows { id: id(number), instance, next_slot, due_at }
+        }
+        3 => Write::PutCollection { schedule: id(number), open: b"[1]".to_vec(), expected_version },
+        4 => Write::ResetCollection { schedule: id(number) },
+        5 => {
+            let expected_version = (expected_version > 0).then_some(expected_version);
+            let row = SecretRow { updated_at: dice.time(), ..secret(dice.word(), b"sealed") };
+            Write::PutSecret { row: Box::new(row), expected_version }
+        }
+        6 => Write::DeleteSecret { name: dice.word().into() },
+        7 => Write::Dataset(dataset(number)),
+        8 => Write::Items(items(number, dice.below(2) as u32)),
+        9 => Write::PutWorker { row: worker(dice.word(), expected_version + 1), expected_version },
+        10 => Write::DeleteWorker { name: dice.word().into() },
+        11 => {
+            let parent = ParentRow { instance: id(dice.number(4)), token: dice.below(3), item: None };
+            create_row(InstanceRow { parent: Some(parent), ..instance(4 + number) })
+        }
+        12 => {
+            let definition_version = format!("{expected_version}.0.0");
+            Write::MoveInstance { instance: id(dice.number(4)), definition_version }
+        }
+        _ => {
+            let row = QueueKey::Signal { id: id(dice.number(6)) };
+            Write::Release { row, owner: node(1 + u128::from(dice.below(2))) }
+        }
+    }
+}
+
+/// What every step of an instance writes.
+fn write_hot(dice: &mut Dice) -> Write {
     let (instance, token) = (id(dice.number(4)), dice.below(3));
     match dice.below(25) {
         0..=2 => create(dice.number(4)),
@@ -120,8 +214,49 @@ async fn step(store: &dyn Store, seed: u64, number: usize) -> String {
     let mut dice = Dice(seed << 32 | number as u64);
     let outcomes = store.commit(node(1), batch(&mut dice)).await.unwrap();
     let mut said: Vec<String> = outcomes.iter().map(said).collect();
+    said.push(asked(store, &mut dice).await);
+    said.push(asked_rarely(store, &mut dice).await);
+    said.push(format!("{:?} {:?}", store.next_due().await, store.next_slot_due().await));
+    said.join("\n")
+}
+
+/// What seldom changes, and events and deliveries.
+async fn asked_rarely(store: &dyn Store, dice: &mut Dice) -> String {
+    let (tenant, number, now) = (dice.tenant(), id(dice.number(3)), dice.time());
+    let limit = 1 + dice.below(5) as usize;
+    let workers = [["one", "two"], ["three", "two"], ["one", "three"]][dice.below(3) as usize];
+    let workers = workers.map(str::to_owned).to_vec();
+    match dice.below(12) {
+        0 => {
+            let ask = DeliveryAsk { node: node(2), now, limit, workers, full: vec![] };
+            format!("{:?}", store.claim_deliveries(&ask).await)
+        }
+        1 => {
+            let loan = Loan { worker: dice.word().into(), now, until: Time(now.0 + 20), limit };
+            format!("{:?}", store.lend(&tenant, &loan).await)
+        }
+        2 => format!("{:?}", store.next_delivery(&workers).await),
+        3 => format!("{:?}", store.due_schedules(now, limit).await),
+        4 => format!("{:?}", store.slots(&tenant, number, None, limit).await),
+        5 => format!("{:?}", store.collection(&tenant, number).await),
+        6 => format!("{:?}", store.secrets(&tenant).await),
+        7 => format!("{:?}", store.dataset_items(&tenant, number, 0, 2).await),
+        8 => format!("{:?}", store.workers().await),
+        9 => format!("{:?}", store.children(&tenant, number).await),
+        10 => {
+            // In no order.
+            let mut found = store.schedules_on(&tenant, dice.word(), 10).await.unwrap();
+            found.sort();
+            format!("{found:?}")
+        }
+        _ => format!("{:?} {:?}", store.purge_events(now, 100).await, store.keeps_events().await),
+    }
+}
+
+/// What every step of an instance asks, and lists.
+async fn asked(store: &dyn Store, dice: &mut Dice) -> String {
     let (now, limit, who) = (dice.time(), dice.below(6) as usize, node(1 + u128::from(dice.below(2))));
-    said.push(match dice.below(8) {
+    match dice.below(8) {
         0 => format!("{:?}", store.claim_signals(who, now, limit).await),
         1 => format!("{:?}", store.claim_timers(who, now, limit).await),
         2 => format!("{:?}", store.claim_calls(who, now, limit, &[dice.tenant()]).await),
@@ -149,9 +284,33 @@ async fn step(store: &dyn Store, seed: u64, number: usize) -> String {
             };
             format!("{:?}", store.purge(&purge).await)
         }
-    });
-    said.push(format!("{:?}", store.next_due().await));
-    said.join("\n")
+    }
+}
+
+/// Ids of the tenants' events as the feed has them. Commits of one batch are in any order.
+async fn feed(store: &dyn Store) -> Vec<Uuid> {
+    let mut ids = vec![];
+    for tenant in ["acme", "beta"].map(tenant) {
+        let items = store.feed(&tenant, FeedCursor::default(), 100).await.unwrap().unwrap();
+        ids.extend(items.into_iter().map(|item| item.row.id));
+    }
+    ids.sort();
+    ids
+}
+
+/// On a server that others use too the feed waits for whoever began to write before.
+async fn feeds_agree(here: &dyn Store, there: &dyn Store, seed: u64) {
+    let expected = feed(here).await;
+    let mut pace = tokio::time::interval(std::time::Duration::from_millis(20));
+    let mut found = feed(there).await;
+    for _ in 0..LOOKS_MAX {
+        if found == expected {
+            return;
+        }
+        pace.tick().await;
+        found = feed(there).await;
+    }
+    panic!("seed {seed}: {expected:?} on SQLite, {found:?} on PostgreSQL");
 }
 
 async fn dump(side: &dyn Side) -> Vec<(&'static str, TenantId, Vec<Vec<Cell>>)> {
@@ -188,9 +347,12 @@ async fn both_stores_answer_and_end_the_same() {
             let (one, other) = (step(&here, seed, number).await, step(&there, seed, number).await);
             assert_eq!(one, other, "seed {seed}, batch {number}: SQLite left, PostgreSQL right");
         }
+        feeds_agree(&here, &there, seed).await;
         drop(here);
         let here = sqlite::AtRest::open(&file).unwrap();
         let there = postgres::AtRest::open(&database.url).await.unwrap();
-        assert_eq!(dump(&here).await, dump(&there).await, "seed {seed}: SQLite left, PostgreSQL right");
+        for (one, other) in dump(&here).await.into_iter().zip(dump(&there).await) {
+            assert_eq!(one, other, "seed {seed}: SQLite left, PostgreSQL right");
+        }
     }
 }

@@ -135,3 +135,61 @@ async fn a_file_is_looked_at_beside_the_engine() {
         .unwrap();
     assert_eq!(sqlite::doctor(&file, NOW)[0].state, State::Bad);
 }
+
+/// Settings are of the whole server, so this one is nobody else's.
+#[tokio::test]
+async fn a_server_that_is_set_up_badly_is_told_of() {
+    if scratch::programs().is_none() {
+        drop(scratch::database());
+        return;
+    }
+    let server = scratch::Server::start(scratch::Durability::Default).unwrap();
+    let database = server.database().unwrap();
+    postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    let findings = look(&database.url).await;
+    for check in ["durability", "standby", "connections", "bloat"] {
+        assert_eq!(find(&findings, check).state, State::Good, "{:?}", find(&findings, check));
+    }
+    let set = |setting: &str| {
+        database.ask(&format!("ALTER SYSTEM SET {setting}")).unwrap();
+        database.ask("SELECT pg_reload_conf()").unwrap();
+    };
+    // More dead rows than living ones, which nobody clears away; the statistics come a moment later.
+    set("autovacuum_naptime = '1h'");
+    database.ask("CREATE TABLE spare AS SELECT generate_series(1, 60000) AS n").unwrap();
+    database.ask("DELETE FROM spare").unwrap();
+    let bloat = until(&database.url, "bloat", State::Warning).await;
+    assert!(bloat.found.contains("spare: 60000 dead rows") && bloat.remedy.contains("VACUUM"), "{bloat:?}");
+    set("autovacuum = off");
+    let bloat = until(&database.url, "bloat", State::Bad).await;
+    assert!(bloat.found.contains("autovacuum is off"), "{bloat:?}");
+    set("synchronous_commit = off");
+    let durability = until(&database.url, "durability", State::Bad).await;
+    assert!(durability.found.contains("synchronous_commit off"), "{durability:?}");
+    set("synchronous_commit = local");
+    set("synchronous_standby_names = 'lost'");
+    let standby = until(&database.url, "standby", State::Warning).await;
+    assert!(standby.remedy.contains("synchronous_commit to on"), "{standby:?}");
+    database.ask(&format!("ALTER ROLE {} CONNECTION LIMIT 9", database.application)).unwrap();
+    let connections = until(&database.url, "connections", State::Warning).await;
+    assert!(connections.found.contains("of 9 in use"), "{connections:?}");
+    // Meanwhile nobody's commit ends.
+    set("synchronous_commit = on");
+    let standby = until(&database.url, "standby", State::Bad).await;
+    assert!(standby.found.contains("none is connected") && standby.remedy.contains("bring a standby back"));
+    set("synchronous_standby_names = ''");
+    until(&database.url, "standby", State::Good).await;
+}
+
+/// What is said of it once it is so: a server takes a moment to read its settings.
+async fn until(url: &str, check: &str, state: State) -> Finding {
+    let mut pace = tokio::time::interval(Duration::from_millis(50));
+    for _ in 0..1_200 {
+        pace.tick().await;
+        let findings = look(url).await;
+        if find(&findings, check).state == state {
+            return find(&findings, check).clone();
+        }
+    }
+    panic!("{check} never becomes {state:?}: {:?}", look(url).await);
+}

@@ -1,7 +1,7 @@
 //! Rows to test with. Every builder gives the plainest row; tests change what they are about.
 
-use machine::{TenantId, Time};
-use store::{rows::*, *};
+use machine::{TenantId, Time, time::Span};
+use store::{datasets::*, rows::*, *};
 use uuid::Uuid;
 
 pub(crate) const LEASE_MS: i64 = 10_000;
@@ -247,4 +247,105 @@ pub(crate) fn key(name: &str) -> KeyRow {
         expires_at: None,
         revoked_at: None,
     }
+}
+
+pub(crate) fn event(number: u128, kind: &str, data: &str) -> EventRow {
+    EventRow {
+        id: id(number),
+        source: "s".into(),
+        event_id: format!("e{number}"),
+        event_type: kind.into(),
+        received_at: Time(10),
+        visible_at: Time(10),
+        kept_until: Some(Time(1_000)),
+        expires_at: Time(5_000),
+        told: 0,
+        taken: 0,
+        started: 0,
+        collected: 0,
+        delivered: 0,
+        emitted_by: None,
+        event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
+    }
+}
+
+pub(crate) fn schedule(number: u128, due_at: Option<i64>) -> ScheduleRow {
+    ScheduleRow {
+        id: id(number),
+        namespace: "shop".into(),
+        name: format!("s{number}"),
+        version: "1.0.0".into(),
+        kind: "every".into(),
+        spec: "PT1H".into(),
+        time_zone: "UTC".into(),
+        missed: "latest".into(),
+        status: "active".into(),
+        anchor: Time(1),
+        last_slot: None,
+        next_slot: due_at.map(Time),
+        due_at: due_at.map(Time),
+        instance: None,
+        row_version: 1,
+        created_at: Time(1),
+        updated_at: Time(1),
+    }
+}
+
+pub(crate) fn slot(number: u128, at: i64) -> SlotRow {
+    SlotRow {
+        schedule: id(number),
+        slot: Time(at),
+        outcome: "fired".into(),
+        count: 1,
+        instance: Some(id(99)),
+        late: Span(5),
+        at: Time(at + 5),
+        detail: None,
+    }
+}
+
+pub(crate) fn secret(name: &str, sealed: &[u8]) -> SecretRow {
+    SecretRow {
+        name: name.into(),
+        version: 1,
+        key_id: "k1".into(),
+        sealed: sealed.to_vec(),
+        hosts: b"[]".to_vec(),
+        created_at: Time(1),
+        updated_at: Time(1),
+    }
+}
+
+pub(crate) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
+    DeliveryRow {
+        id: id(number),
+        worker: worker.into(),
+        events: [id(number + 1_000)].into_iter().collect(),
+        order_key: None,
+        created_at: Time(at),
+        visible_at: Time(at),
+        attempt: 0,
+        last_error: None,
+        owner: None,
+    }
+}
+
+pub(crate) fn worker(name: &str, row_version: i64) -> WorkerRow {
+    let declaration = format!("{{\"types\":[\"{name}\"]}}").into_bytes();
+    WorkerRow { name: name.into(), declaration, row_version, created_at: Time(1), updated_at: Time(1) }
+}
+
+pub(crate) fn dataset(number: u128) -> DatasetRow {
+    DatasetRow { id: id(number), count: 2, owner: None, created_at: Time(1) }
+}
+
+pub(crate) fn items(number: u128, round: u32) -> ItemsRow {
+    ItemsRow { dataset: id(number), first: 0, round, count: 2, items: format!("[1,{round}]").into_bytes() }
+}
+
+/// A wait of an instance for events of that kind.
+pub(crate) fn wait(instance: u128, token: u64, kind: &str) -> Write {
+    let subscriber = Subscriber::Listen { instance: id(instance), token };
+    let wants = vec![SubscriptionRow { event_type: Some(kind.into()), key: None }];
+    Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) }
 }

@@ -10,14 +10,14 @@ const MIGRATIONS: [&str; 10] =
     ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "buses", "standing", "errors"];
 
 /// A database with tables, and whatever must live as long as it.
-async fn migrated() -> Option<scratch::Database> {
+pub(crate) async fn migrated() -> Option<scratch::Database> {
     let database = scratch::database()?;
     let made = migrate(&database.owner_url, Some(database.application)).await.unwrap();
     assert_eq!(made, MIGRATIONS);
     Some(database)
 }
 
-async fn open(database: &scratch::Database) -> Arc<Postgres> {
+pub(crate) async fn open(database: &scratch::Database) -> Arc<Postgres> {
     let options = Options { database_clock: false, ..Options::default() };
     Arc::new(Postgres::open_with(&database.url, options).await.unwrap())
 }

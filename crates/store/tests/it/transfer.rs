@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use async_trait::async_trait;
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
@@ -11,7 +11,7 @@ use store::{
     postgres,
     rows::*,
     sqlite,
-    transfer::{self, Cell, Copied, Moved, Side, Table},
+    transfer::{self, Cell, Copied, Moved, Side, TABLES, Table},
     *,
 };
 
@@ -56,8 +56,33 @@ impl Ends {
     }
 }
 
-/// Rows of nearly every table, some with what SQL finds hard.
+/// Rows of every table, some with what SQL finds hard.
 fn rows(name: &str, number: u128) -> Vec<Write> {
+    let mut writes = plain_rows(name, number);
+    writes.extend([
+        Write::Publish(Box::new(event(number, "paid", "1"))),
+        wait(number, u64::MAX, "shipped"),
+        Write::PutSchedule { schedule: Box::new(schedule(number, Some(50))), expected_version: 0 },
+        Write::Slot(slot(number, 7)),
+        Write::PutCollection { schedule: id(number), open: b"[]".to_vec(), expected_version: 0 },
+        Write::PutSecret {
+            row: Box::new(secret(&format!("s{number}"), &[0, 255, 7])),
+            expected_version: None,
+        },
+        Write::Dataset(dataset(number)),
+        Write::Items(items(number, 1)),
+        Write::PutWorker { row: worker(&format!("w{number}"), 1), expected_version: 0 },
+        Write::Delivery(Box::new(DeliveryRow {
+            order_key: Some("k".into()),
+            owner: Some(node(1)),
+            ..delivery(10 - number, "mail", 10)
+        })),
+        Write::AdvanceClock { by: Span(5) },
+    ]);
+    writes
+}
+
+fn plain_rows(name: &str, number: u128) -> Vec<Write> {
     let token = u64::MAX - number as u64;
     vec![
         Write::ClaimKey(inbox(&format!("k{number}"))),
@@ -94,6 +119,9 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
     ]
 }
 
+/// Rows that a tenant has: 25 of each of its three instances, its clock and its own.
+const ROWS: u64 = 3 * 25 + 2;
+
 async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
     transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await
 }
@@ -105,7 +133,11 @@ async fn a_tenant_goes_there_and_back_with_every_row() {
     let (here, there) = (ends.here(), ends.there().await);
     assert_eq!(transfer::hand_over_keys(&here, &there).await.unwrap(), [""; 0]);
     let went = moved(&here, &there, "acme").await.unwrap();
-    assert_eq!((went.instances, went.rows, went.was_there), (3, 49, false));
+    assert_eq!((went.instances, went.rows, went.was_there), (3, ROWS, false));
+    assert_eq!(went.secrets, 3);
+    for table in TABLES {
+        assert!(!there.read(table, &acme(), &[], 1).await.unwrap().is_empty(), "{} is not tried", table.name);
+    }
     assert_eq!(here.tenants().await.unwrap(), [tenant("beta")]);
     assert_eq!(there.tenants().await.unwrap(), [acme()]);
     drop(here);
@@ -136,15 +168,29 @@ async fn a_move_that_was_cut_off_is_gone_on_with() {
     let Some(ends) = Ends::new().await else { return };
     ends.fill().await;
     let (here, there) = (ends.here(), ends.there().await);
-    // Each goes on where the one before stopped.
-    for writes in [2, 3, 4] {
-        let failing = Failing { side: ends.there().await, writes: AtomicUsize::new(writes) };
-        moved(&here, &failing, "acme").await.unwrap_err();
-        assert_eq!(there.tenants().await.unwrap(), [], "its own row comes last");
-        assert_eq!(here.tenants().await.unwrap().len(), 2, "nothing is removed before all is there");
-    }
-    assert_eq!(moved(&here, &there, "acme").await.unwrap().rows, 49);
+    let went = cut_off(&here, &there).await;
     assert!(moved(&here, &there, "acme").await.is_err(), "it is not here any more");
+    let came = cut_off(&there, &here).await;
+    assert_eq!(came, went, "there and back, the same hash");
+}
+
+/// Moves a tenant that is cut off after some writes, several times, and once more when nothing is left to do but to remove it
+/// where it was.
+async fn cut_off(from: &dyn Side, to: &dyn Side) -> Moved {
+    let has = async |side: &dyn Side| side.tenants().await.unwrap().contains(&acme());
+    // Each goes on where the one before stopped.
+    for writes in [2, 3, 12, 4] {
+        moved(from, &Failing::after(to, writes), "acme").await.unwrap_err();
+        assert!(!has(to).await, "its own row comes last");
+        assert!(has(from).await, "nothing is removed before all is there");
+    }
+    let stuck = Failing { removes: false, ..Failing::after(from, usize::MAX) };
+    moved(&stuck, to, "acme").await.unwrap_err();
+    assert!(has(to).await && has(from).await);
+    let went = moved(from, to, "acme").await.unwrap();
+    assert_eq!((went.rows, went.was_there), (ROWS, true));
+    assert!(has(to).await && !has(from).await);
+    went
 }
 
 #[tokio::test]
@@ -189,14 +235,21 @@ async fn a_key_that_is_another_there_is_named() {
     assert_eq!(transfer::hand_over_keys(&here, &there).await.unwrap(), ["signal-token"]);
 }
 
-/// The other end, which breaks after some writes.
-struct Failing {
-    side: postgres::AtRest,
+/// One end, which breaks after some writes, or when it is to remove something.
+struct Failing<'s> {
+    side: &'s dyn Side,
     writes: AtomicUsize,
+    removes: bool,
+}
+
+impl Failing<'_> {
+    fn after(side: &dyn Side, writes: usize) -> Failing<'_> {
+        Failing { side, writes: AtomicUsize::new(writes), removes: true }
+    }
 }
 
 #[async_trait]
-impl Side for Failing {
+impl Side for Failing<'_> {
     async fn at_rest(&self) -> Result<()> {
         self.side.at_rest().await
     }
@@ -227,6 +280,9 @@ impl Side for Failing {
     }
 
     async fn remove(&self, tenant: &TenantId) -> Result<()> {
+        if !self.removes {
+            return Err(Error::Unavailable("cut off".into()));
+        }
         self.side.remove(tenant).await
     }
 

@@ -221,6 +221,13 @@ impl Bench {
         Ok(())
     }
 
+    /// How many instances of the tenant have completed.
+    pub(super) async fn completed(&self, tenant: &TenantId) -> Result<u64> {
+        let counts = self.handle.store().counts(Some(tenant)).await?;
+        let done = counts.instances.iter().find(|(status, _)| status == "completed");
+        Ok(done.map_or(0, |(_, count)| *count))
+    }
+
     pub(super) fn cost(&self) -> Cost {
         let metrics = self.handle.metrics();
         let read = |name: &str| metrics.iter().find(|metric| metric.name == name).map_or(0.0, |m| m.value);

@@ -72,10 +72,10 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     bench.fill_with(&busy, "later", backlog).await?;
     bench.handle.advance_clock(&busy, DAY).await?;
     let began = now_ms(&bench.clock);
-    let before = completed(bench, &busy).await?;
+    let before = bench.completed(&busy).await?;
     let beside = paced(bench, &few, args.seconds, "w8: seconds beside a backlog").await?;
     let seconds = (now_ms(&bench.clock) - began) / 1000.0;
-    let done = completed(bench, &busy).await? - before;
+    let done = bench.completed(&busy).await? - before;
     drain(bench, &busy, backlog).await?;
     let each = (backlog / RIVALS as u64).max(1);
     let equal = rivals(bench, "equal", &[1; RIVALS], each).await?;
@@ -144,15 +144,9 @@ pub(super) async fn paced(
     Ok(times)
 }
 
-async fn completed(bench: &Bench, tenant: &TenantId) -> Result<u64> {
-    let counts = bench.handle.store().counts(Some(tenant)).await?;
-    let done = counts.instances.iter().find(|(status, _)| status == "completed");
-    Ok(done.map_or(0, |(_, count)| *count))
-}
-
 #[allow(clippy::disallowed_methods, reason = "looks now and then in real time")]
 async fn drain(bench: &Bench, tenant: &TenantId, count: u64) -> Result<()> {
-    while completed(bench, tenant).await? < count {
+    while bench.completed(tenant).await? < count {
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
@@ -176,7 +170,7 @@ async fn rivals(bench: &Bench, name: &str, weights: &[u32], each: u64) -> Result
     loop {
         let mut done = Vec::new();
         for (tenant, weight) in tenants.iter().zip(weights) {
-            done.push((*weight, completed(bench, tenant).await?));
+            done.push((*weight, bench.completed(tenant).await?));
         }
         // With weights, the heaviest is done first; until then all of them wait.
         let half = done.iter().map(|(_, count)| count).sum::<u64>() * 2 >= all;

@@ -46,8 +46,8 @@ pub(crate) enum Verb {
     /// tenant where it came from. One that was cut off is gone on with when it is called again. No engine may be at work on
     /// either store.
     #[command(after_help = "Examples:\n  \
-        windlass admin move --from windlass-data --to postgres://windlass_owner@db/windlass\n  \
-        windlass admin move --from windlass-data --to postgres://windlass_owner@db/windlass --tenant acme --keep\n  \
+        windlass admin move --to postgres://windlass_owner@db/windlass\n  \
+        windlass admin move --from /var/lib/windlass --to postgres://windlass_owner@db/windlass --tenant acme --keep\n  \
         windlass admin move --from postgres://windlass_owner@db/windlass --to windlass-data")]
     Move(moving::Args),
 }

@@ -5,6 +5,7 @@ use crate::{
     failure::{Exit, Failure},
     host,
     out::{Format, Out},
+    profile::DEFAULT_DATA,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::TenantId;
@@ -18,7 +19,7 @@ use store::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where they are: a data folder, or the URL of a database as the role that owns its tables
-    #[arg(long, value_name = "DIR|URL")]
+    #[arg(long, default_value = DEFAULT_DATA, value_name = "DIR|URL")]
     from: String,
     /// Where they go, the same; a folder is made if there is none, a database must have been migrated
     #[arg(long, value_name = "DIR|URL")]

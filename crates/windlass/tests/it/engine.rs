@@ -128,10 +128,15 @@ impl Engine {
 
     /// The same with another key.
     pub(crate) async fn result_as(&self, key: &str, id: &str) -> Value {
+        self.result_held(key, id, 30).await
+    }
+
+    /// The same, asking again after so many seconds, for nodes that nobody tells anything.
+    pub(crate) async fn result_held(&self, key: &str, id: &str, seconds: u32) -> Value {
         let waiting = async {
             loop {
                 let request = self.request_as(key, "GET", &format!("/instances/{id}/result"));
-                let answer = request.header("Prefer", "wait=30").send().await.unwrap();
+                let answer = request.header("Prefer", format!("wait={seconds}")).send().await.unwrap();
                 if answer.status() == 200 {
                     return answer.json().await.unwrap();
                 }
@@ -159,11 +164,21 @@ impl Engine {
     /// As `kill -9`.
     pub(crate) async fn kill(&self) {
         self.signal(Signal::KILL);
+        self.ended().await;
+    }
+
+    /// How it ended, waiting for it.
+    pub(crate) async fn ended(&self) -> ExitStatus {
         let gone = async {
             let mut child = self.child.lock().await;
             child.wait().await.unwrap()
         };
-        timeout(PATIENCE, gone).await.expect("a killed process ends");
+        timeout(PATIENCE, gone).await.expect("the process ends")
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// As `kill -STOP`: it stands still in the middle of whatever it does.

@@ -14,11 +14,20 @@ struct SmallDisk<'a>(&'a Path);
 impl SmallDisk<'_> {
     /// `None` where mounting is not allowed.
     fn mount(path: &Path) -> Option<SmallDisk<'_>> {
-        mount(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], path).then_some(SmallDisk(path))
+        SmallDisk::of(path, "16m")
+    }
+
+    fn of<'a>(path: &'a Path, size: &str) -> Option<SmallDisk<'a>> {
+        let options = format!("size={size},mode=755");
+        mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], path).then_some(SmallDisk(path))
     }
 
     fn grow(&self) {
-        assert!(mount(&["-o", "remount,size=64m"], self.0));
+        self.grow_to("64m");
+    }
+
+    fn grow_to(&self, size: &str) {
+        assert!(mount(&["-o", &format!("remount,size={size}")], self.0));
     }
 }
 
@@ -33,9 +42,19 @@ fn mount(args: &[&str], path: &Path) -> bool {
     mounted.is_ok_and(|output| output.status.success())
 }
 
+/// A text that no store can make smaller.
+fn noise(length: usize) -> String {
+    let mut state = std::process::id();
+    let letter = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'!' + (state >> 24) as u8 % 64).to_ascii_lowercase()
+    };
+    (0..length).map(letter).filter(|letter| *letter != '\'').collect()
+}
+
 async fn start(engine: &Engine) -> (StatusCode, Value) {
     let definition = json!({ "namespace": "test", "name": "rests", "version": "1.0.0" });
-    let body = json!({ "definition": definition, "input": "x".repeat(200_000) });
+    let body = json!({ "definition": definition, "input": noise(200_000) });
     let answer = engine.request("POST", "/instances").json(&body).send().await.unwrap();
     (answer.status(), answer.json().await.unwrap())
 }
@@ -64,6 +83,40 @@ async fn fill(engine: &Engine) -> Vec<String> {
     }
     assert!(unready > 0, "a node that cannot write is not ready");
     acknowledged
+}
+
+/// The same where the tables of a database are on such a disk.
+#[tokio::test]
+async fn a_database_without_room_refuses_writes_and_loses_nothing() {
+    if scratch::programs().is_none() {
+        drop(scratch::database());
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::of(place.path(), "40m") else {
+        return eprintln!(
+            "SKIPPED a_database_without_room_refuses_writes_and_loses_nothing: mounting is not allowed here"
+        );
+    };
+    let server = scratch::Server::start(scratch::Durability::Default).unwrap();
+    let database = server.database_in(place.path()).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let args = ["up", "--port", "0", "-o", "json", "--store", &database.owner_url];
+    let engine = Engine::start(home.path(), &args).await;
+    engine.deploy(DEFINITION).await;
+    let acknowledged = fill(&engine).await;
+    let first = engine.get(&format!("/instances/{}", acknowledged[0])).await;
+    assert_eq!(first["status"], "waiting", "reads work");
+    disk.grow_to("400m");
+    let (status, said) = start(&engine).await;
+    assert_eq!(status.as_u16(), 201, "there is room: it goes on by itself: {said}");
+    assert_eq!(readiness(&engine).await, 200);
+    for id in &acknowledged {
+        assert_eq!(engine.get(&format!("/instances/{id}")).await["status"], "waiting");
+    }
+    engine.terminate().await;
+    // The server goes before its disk does.
+    drop((database, server, disk));
 }
 
 #[tokio::test]

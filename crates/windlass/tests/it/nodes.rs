@@ -58,16 +58,26 @@ struct Cluster {
     database: scratch::Database,
 }
 
-/// A node that nobody is told of but by its address.
-async fn serve(home: &Path, url: &str, flags: &[String]) -> Engine {
-    let mut args = vec!["serve", "--config", "windlass.toml", "--store", url, "-o", "json"];
-    args.extend(flags.iter().map(String::as_str));
-    Engine::start(home, &args).await
+/// A node that nobody is told of but by its address; with a library its clock is an hour ahead.
+async fn serve(home: &Path, url: &str, flags: &[String], faketime: Option<&Path>) -> Engine {
+    let mut command = binary(home);
+    command.args(["serve", "--config", "windlass.toml", "--store", url, "-o", "json"]).args(flags);
+    if let Some(library) = faketime {
+        command.env("LD_PRELOAD", library).env("FAKETIME", "+1h");
+        // Lengths of time stay what they are.
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    }
+    Engine::launch(home, command).await
 }
 
 impl Cluster {
     /// `None`, said loudly, without PostgreSQL.
     async fn new() -> Option<Cluster> {
+        Cluster::with(None).await
+    }
+
+    /// The same; with a library the second node's clock is an hour ahead.
+    async fn with(faketime: Option<&Path>) -> Option<Cluster> {
         let database = scratch::database()?;
         let home = tempfile::tempdir().unwrap();
         let mut migrate = binary(home.path());
@@ -80,12 +90,12 @@ impl Cluster {
         let taking = sink.clone();
         let answer: hosts::Answering = Arc::new(move |request: &Request| taking.take(request));
         let flags = hosts::flags(home.path(), &[HOST.to_owned()], answer).await;
-        let mut first = serve(home.path(), &database.url, &flags).await;
+        let mut first = serve(home.path(), &database.url, &flags, None).await;
         first.key = first.line["platform_key"].as_str().expect("a platform key").to_owned();
         first.cli(&["tenant", "create", "acme"]).await.ok();
         let make = ["key", "create", "--tenant", "acme", "--name", "admin", "--role", "admin", "-o", "json"];
         let key = first.cli(&make).await.json()["secret"].as_str().unwrap().to_owned();
-        let mut second = serve(home.path(), &database.url, &flags).await;
+        let mut second = serve(home.path(), &database.url, &flags, faketime).await;
         (first.key, second.key) = (key.clone(), key);
         first.deploy(DOCUMENT).await;
         Some(Cluster { nodes: vec![first, second], sink, _home: home, database })
@@ -169,4 +179,57 @@ async fn a_node_that_was_stopped_beyond_its_lease_changes_nothing_and_goes_on_as
     }
     let kept = cluster.sink.keys.lock().unwrap();
     assert!(kept.values().all(|keys| keys.len() == 1), "{kept:?}");
+}
+
+const LONG: &str = "
+document: { dsl: 1.0.3, namespace: test, name: long, version: 1.0.0 }
+do: [ { rest: { wait: { minutes: 30 } } } ]
+";
+
+/// F19: only the database's clock counts, for leases, timers, keys and everything that is written down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stderr, reason = "skipping must be seen")]
+async fn a_node_whose_clock_is_an_hour_ahead_does_everything_in_its_time() {
+    let Some(library) = scratch::faketime() else {
+        return eprintln!("SKIPPED: libfaketime is not installed; `cargo xtask test` installs it");
+    };
+    let Some(cluster) = Cluster::with(Some(&library)).await else { return };
+    let [straight, ahead] = cluster.nodes.as_slice() else { panic!("two nodes") };
+    let holds = |condition: &str| cluster.database.ask(&format!("SELECT {condition}")).unwrap();
+    let answer = ahead.request("GET", "/instances").send().await.unwrap();
+    let date = answer.headers()["date"].to_str().unwrap();
+    assert_eq!(holds(&format!("'{date}'::timestamptz > now() + interval '55 minutes'")), "t", "{date}");
+
+    straight.deploy(LONG).await;
+    let long =
+        [straight.start_instance("long", json!({})).await, ahead.start_instance("long", json!({})).await];
+    let expires_at =
+        holds("to_char(now() AT TIME ZONE 'UTC' + interval '30 minutes', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+    let body = json!({ "name": "short", "roles": ["viewer"], "expires_at": expires_at });
+    let key: Value =
+        straight.request("POST", "/keys").json(&body).send().await.unwrap().json().await.unwrap();
+    let key = key["secret"].as_str().expect("a key");
+    for node in [straight, ahead] {
+        let answer = node.request_as(key, "GET", "/instances").send().await.unwrap();
+        assert_eq!(answer.status(), 200, "a key that has half an hour left is good");
+    }
+
+    let ids = cluster.start().await;
+    cluster.check(&ids).await;
+    for id in &long {
+        assert_eq!(ahead.get(&format!("/instances/{id}")).await["status"], "waiting", "{id}");
+    }
+    const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let due = format!("count(*) FROM wf_schedule_q WHERE due_at - {NOW} BETWEEN 0 AND 1800000000");
+    assert_eq!(holds(&due), "2", "half an hour from when they began");
+    let future = format!(
+        "(SELECT count(*) FROM wf_instances WHERE greatest(created_at, updated_at) > {NOW})
+         + (SELECT count(*) FROM wf_history WHERE at > {NOW})"
+    );
+    assert_eq!(holds(&future), "0", "nothing happened in the future");
+    assert_eq!(
+        holds("count(*) FROM wf_host_locks WHERE kind = 'node' AND fenced"),
+        "0",
+        "nobody was taken over"
+    );
 }

@@ -6,20 +6,6 @@ use machine::Time;
 use store::{rows::*, views::DeliveryFilter, *};
 use uuid::Uuid;
 
-pub(super) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
-    DeliveryRow {
-        id: id(number),
-        worker: worker.into(),
-        events: [id(number + 1_000)].into_iter().collect(),
-        order_key: None,
-        created_at: Time(at),
-        visible_at: Time(at),
-        attempt: 0,
-        last_error: None,
-        owner: None,
-    }
-}
-
 fn keyed(number: u128, key: &str) -> DeliveryRow {
     DeliveryRow { order_key: Some(key.into()), ..delivery(number, "mail", 10) }
 }

@@ -5,26 +5,6 @@ use crate::fixture::*;
 use machine::Time;
 use store::{feed::FeedCursor, rows::*, views::*, *};
 
-pub(super) fn event(number: u128, kind: &str, data: &str) -> EventRow {
-    EventRow {
-        id: id(number),
-        source: "s".into(),
-        event_id: format!("e{number}"),
-        event_type: kind.into(),
-        received_at: Time(10),
-        visible_at: Time(10),
-        kept_until: Some(Time(1_000)),
-        expires_at: Time(5_000),
-        told: 0,
-        taken: 0,
-        started: 0,
-        collected: 0,
-        delivered: 0,
-        emitted_by: None,
-        event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
-    }
-}
-
 pub(super) fn publish(row: &EventRow) -> Write {
     Write::Publish(Box::new(row.clone()))
 }

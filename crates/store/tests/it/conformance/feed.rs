@@ -1,9 +1,6 @@
 //! The feed: events in the order of their commits, page by page, with a cursor that skips nothing.
 
-use super::{
-    Opened,
-    event::{event, publish},
-};
+use super::{Opened, event::publish};
 use crate::fixture::*;
 use machine::{TenantId, Time};
 use store::{feed::*, rows::EventRow, *};

@@ -5,43 +5,8 @@ use crate::fixture::*;
 use machine::{Time, time::Span};
 use store::{rows::*, views::*, *};
 
-pub(super) fn schedule(number: u128, due_at: Option<i64>) -> ScheduleRow {
-    ScheduleRow {
-        id: id(number),
-        namespace: "shop".into(),
-        name: format!("s{number}"),
-        version: "1.0.0".into(),
-        kind: "every".into(),
-        spec: "PT1H".into(),
-        time_zone: "UTC".into(),
-        missed: "latest".into(),
-        status: "active".into(),
-        anchor: Time(1),
-        last_slot: None,
-        next_slot: due_at.map(Time),
-        due_at: due_at.map(Time),
-        instance: None,
-        row_version: 1,
-        created_at: Time(1),
-        updated_at: Time(1),
-    }
-}
-
 fn put(row: &ScheduleRow, expected_version: i64) -> Write {
     Write::PutSchedule { schedule: Box::new(row.clone()), expected_version }
-}
-
-fn slot(number: u128, at: i64) -> SlotRow {
-    SlotRow {
-        schedule: id(number),
-        slot: Time(at),
-        outcome: "fired".into(),
-        count: 1,
-        instance: Some(id(99)),
-        late: Span(5),
-        at: Time(at + 5),
-        detail: None,
-    }
 }
 
 pub(crate) async fn schedules_are_guarded_by_version_and_found_when_due(opened: &Opened) {

@@ -5,18 +5,6 @@ use crate::fixture::*;
 use machine::Time;
 use store::{rows::*, *};
 
-fn secret(name: &str, sealed: &[u8]) -> SecretRow {
-    SecretRow {
-        name: name.into(),
-        version: 1,
-        key_id: "k1".into(),
-        sealed: sealed.to_vec(),
-        hosts: b"[]".to_vec(),
-        created_at: Time(1),
-        updated_at: Time(1),
-    }
-}
-
 fn put(row: SecretRow, expected_version: Option<i64>) -> Write {
     Write::PutSecret { row: Box::new(row), expected_version }
 }

@@ -1,6 +1,6 @@
 //! What a tenant may do now: parked ones are found by nobody, and one that was deleted goes with all its rows.
 
-use super::{Opened, delivery::delivery, schedule::schedule, tenant::everything};
+use super::{Opened, tenant::everything};
 use crate::fixture::*;
 use machine::{TenantId, Time};
 use store::{rows::*, *};

@@ -29,7 +29,7 @@ pub(crate) async fn play(home: Arc<Home>, web: &Web, number: usize, example: &Ex
     example.check()?;
     let place = Cell::new(example.place.as_str());
     let playing = async {
-        let key = tenant(&home, number).await?;
+        let key = home.tenant(&format!("example-{number}")).await?;
         let mut play = Play { scene: Scene::of(Mode::Calm, home, key), example, web, said: Value::Null };
         play.prepare().await?;
         for word in example.words.iter().filter(|word| !word.is_setting()) {
@@ -42,22 +42,6 @@ pub(crate) async fn play(home: Arc<Home>, web: &Web, number: usize, example: &Ex
         Ok(done) => done.map_err(|why| format!("{}: {why}", place.get())),
         Err(_) => Err(format!("{}: this did not happen in time", place.get())),
     }
-}
-
-/// Makes a tenant and answers a key for it.
-async fn tenant(home: &Home, number: usize) -> Result<String, String> {
-    let id = format!("example-{number}");
-    let ask = async |path: &str, body: Value| -> Result<Value, reqwest::Error> {
-        let request = home.engine.request("POST", path);
-        let request = if path == "/keys" { request.header("Tenant", &id) } else { request };
-        request.json(&body).send().await?.error_for_status()?.json().await
-    };
-    let made = async {
-        ask("/tenants", json!({ "id": id })).await?;
-        ask("/keys", json!({ "name": "example", "roles": ["admin"] })).await
-    };
-    let key = made.await.map_err(|error| error.to_string())?;
-    Ok(key["secret"].as_str().unwrap_or_default().to_owned())
 }
 
 struct Play<'e> {
@@ -159,7 +143,7 @@ impl Play<'_> {
         let mut input = input.to_owned();
         for word in self.example.all("dataset") {
             let lines: String = word.rest.split(' ').map(|item| format!("{item}\n")).collect();
-            let engine = &self.scene.home.engine;
+            let engine = self.scene.home.any();
             let request = engine.request_as(&self.scene.key, "POST", "/datasets");
             let request = request.header("Content-Type", "application/x-ndjson").body(lines);
             let answer = request.send().await.and_then(reqwest::Response::error_for_status);
@@ -187,7 +171,7 @@ impl Play<'_> {
     async fn token(&mut self, word: &Word) -> Done {
         let [name, data] = word.parts();
         let url = format!("{}?name={name}", self.context("url").await?);
-        let request = self.scene.home.engine.post(&url).json(&read(data)?);
+        let request = self.scene.home.any().post(&url).json(&read(data)?);
         let answer = request.send().await.and_then(reqwest::Response::error_for_status);
         answer.map(drop).map_err(|error| error.to_string())
     }
@@ -205,7 +189,7 @@ impl Play<'_> {
         for (key, value) in given.as_object().ok_or("an event is an object")? {
             event[key] = value.clone();
         }
-        let request = self.scene.home.engine.request_as(&self.scene.key, "POST", "/events");
+        let request = self.scene.home.any().request_as(&self.scene.key, "POST", "/events");
         let request = request.header("Content-Type", "application/cloudevents+json").body(event.to_string());
         let answer = request.send().await.and_then(reqwest::Response::error_for_status);
         answer.map(drop).map_err(|error| error.to_string())
@@ -309,7 +293,7 @@ impl Play<'_> {
         for script in &self.example.scripts {
             let instance = self.scene.instance.clone().unwrap_or_default();
             let script = format!("set -e\n{}", script.replace("INSTANCE", &instance));
-            let said = shell(folder.path(), &self.scene.home.engine.url, &self.scene.key, &script).await;
+            let said = shell(folder.path(), &self.scene.home.any().url, &self.scene.key, &script).await;
             if said.code != Some(0) {
                 return Err(format!("the commands after it failed: {}{}", said.stdout, said.stderr));
             }
