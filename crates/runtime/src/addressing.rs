@@ -79,6 +79,7 @@ fn row(
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }
 }
 

@@ -8,6 +8,8 @@ use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 pub struct Options {
     /// Commits one batch holds at most.
     pub batch_max: usize,
+    /// Commits that have to wait for another batch to be handed to the store beside those in flight.
+    pub batch_min: usize,
     /// Batches handed to the store and not yet answered.
     pub batches_in_flight_max: usize,
     /// Commits waiting for a batch; beyond it starts and signals are refused as busy and turns wait.
@@ -29,6 +31,9 @@ pub struct Options {
     pub lease: Span,
     /// Failed turns before a signal or timer becomes a dead letter.
     pub poison: RetryPolicy,
+    /// Nodes that may end while they have a signal, a timer, a call or a delivery before it becomes a dead letter: what it
+    /// leads to may be what ends them.
+    pub taken_over_max: u32,
     /// How long a graceful stop waits for work in flight.
     pub stop_grace: Span,
     /// Rules of outward calls.
@@ -55,6 +60,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             batch_max: 512,
+            batch_min: 1,
             batches_in_flight_max: 2,
             commits_queued_max: 8192,
             turns_in_flight_max: 4096,
@@ -71,6 +77,7 @@ impl Default for Options {
                 factor: 3.0,
                 cap: Span::from_secs(60),
             },
+            taken_over_max: 10,
             stop_grace: Span::from_secs(10),
             egress: egress::Settings::default(),
             http_timeout: Span::from_secs(30),
@@ -90,6 +97,7 @@ impl Options {
     pub fn problem(&self) -> Option<String> {
         let counts = [
             ("batch_max", self.batch_max),
+            ("batch_min", self.batch_min),
             ("batches_in_flight_max", self.batches_in_flight_max),
             ("commits_queued_max", self.commits_queued_max),
             ("turns_in_flight_max", self.turns_in_flight_max),
@@ -99,6 +107,7 @@ impl Options {
             ("deliveries_in_flight_max", self.deliveries_in_flight_max),
             ("claim_max", self.claim_max),
             ("answer_bytes_max", self.answer_bytes_max),
+            ("taken_over_max", self.taken_over_max as usize),
             ("poison.attempts_max", self.poison.attempts_max as usize),
         ];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {

@@ -1,6 +1,6 @@
 //! The outbox pump: hands committed events on, in order, and forgets them once they are taken.
 
-use crate::{api::Refusal, engine::Engine, events};
+use crate::{api::Refusal, engine::Engine, events, outage::Outage};
 use async_trait::async_trait;
 use machine::{Data, TenantId, time::Span};
 use std::{collections::BTreeMap, sync::Arc};
@@ -31,9 +31,11 @@ const OUTBOX_MAX: usize = 256;
 pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
     let stopping = engine.tasks.stopping.clone();
     let mut patience = Span::from_millis(50);
+    let mut outage = Outage::new("handing on events of the outbox");
     loop {
         match hand_on(&engine, bus.as_ref()).await {
             Ok(full) => {
+                outage.worked();
                 patience = Span::from_millis(50);
                 if full {
                     continue;
@@ -45,7 +47,7 @@ pub(crate) async fn run(engine: Arc<Engine>, bus: Arc<dyn Publish>) {
                 }
             }
             Err(detail) => {
-                tracing::warn!(detail, "outbox waits");
+                outage.failed(&detail);
                 let until = engine.now().after(patience);
                 patience = Span((patience.0 * 2).min(30_000_000));
                 tokio::select! {

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let store = match &place {
         Some(place) => {
             place.migrate(None).await?;
-            place.open("", &Way::Database).await?
+            place.open(store::postgres::Options::default(), &Way::Database).await?
         }
         None => in_memory()?,
     };

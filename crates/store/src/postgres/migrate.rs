@@ -36,7 +36,13 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         name: "deliveries",
         sql: include_str!("../../migrations/postgres/V7__deliveries.sql"),
-        oldest: 1,
+        // One that does not know deliveries makes none for what it publishes.
+        oldest: 7,
+    },
+    Migration {
+        name: "taken-over",
+        sql: include_str!("../../migrations/postgres/V8__taken_over.sql"),
+        oldest: 7,
     },
 ];
 

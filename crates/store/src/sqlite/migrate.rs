@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const APPLICATION_ID: i64 = 0x5749_4E44;
 
 /// Every migration ever shipped, oldest first. A shipped one never changes: its hash is recorded where it ran.
-const MIGRATIONS: [(&str, &str); 12] = [
+const MIGRATIONS: [(&str, &str); 13] = [
     ("V1__core", include_str!("../../migrations/sqlite/V1__core.sql")),
     ("V2__calls_by_tenant", include_str!("../../migrations/sqlite/V2__calls_by_tenant.sql")),
     ("V3__business_parts", include_str!("../../migrations/sqlite/V3__business_parts.sql")),
@@ -28,6 +28,7 @@ const MIGRATIONS: [(&str, &str); 12] = [
     ("V10__feed", include_str!("../../migrations/sqlite/V10__feed.sql")),
     ("V11__fair", include_str!("../../migrations/sqlite/V11__fair.sql")),
     ("V12__deliveries", include_str!("../../migrations/sqlite/V12__deliveries.sql")),
+    ("V13__taken_over", include_str!("../../migrations/sqlite/V13__taken_over.sql")),
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -17,6 +17,7 @@ fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }
 }
 
