@@ -85,6 +85,7 @@ fn row(
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }
 }
 

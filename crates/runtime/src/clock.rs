@@ -88,6 +88,9 @@ pub struct SharedClock {
     bounds: parking_lot::Mutex<Bounds>,
 }
 
+/// A change of the store's clock, in microseconds, that is worth a word. Smaller ones are how clocks are kept right.
+const JUMP_MIN: i64 = 500_000;
+
 /// Where the store's time can lie, less the steady time of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
@@ -109,14 +112,16 @@ impl Bounds {
         Bounds { least, most, before: most - least, heard_at }
     }
 
-    fn heard(self, now: Time, asked_at: u64, heard_at: u64) -> Bounds {
+    /// The bounds after another answer, and by how much the store's clock was moved if this does not fit the ones before.
+    fn heard(self, now: Time, asked_at: u64, heard_at: u64) -> (Bounds, i64) {
         let fresh = Bounds::new(now, asked_at, heard_at);
         let drift = (heard_at.saturating_sub(self.heard_at) / Bounds::DRIFT_ONE_IN) as i64;
         let (least, most) = (fresh.least.max(self.least - drift), fresh.most.min(self.most + drift));
         // What does not fit was put forward or back where the store is.
         match least <= most {
-            true => Bounds { least, most, before: self.most - self.least, heard_at },
-            false => fresh,
+            true => (Bounds { least, most, before: self.most - self.least, heard_at }, 0),
+            false if fresh.least > self.most => (fresh, fresh.least - self.most),
+            false => (fresh, fresh.most - self.least),
         }
     }
 
@@ -155,7 +160,15 @@ impl Clock for SharedClock {
 
     fn heard(&self, now: Time, asked_at: u64) {
         let mut bounds = self.bounds.lock();
-        *bounds = bounds.heard(now, asked_at, SystemClock.steady_micros());
+        let (fresh, moved) = bounds.heard(now, asked_at, SystemClock.steady_micros());
+        *bounds = fresh;
+        if moved.abs() >= JUMP_MIN {
+            let seconds = moved as f64 / 1e6;
+            tracing::warn!(
+                seconds,
+                "the clock of the database was moved: timers, schedules and leases go by it"
+            );
+        }
         self.doubt.store(bounds.doubt(), Ordering::Relaxed);
         self.ahead.store(bounds.least, Ordering::Relaxed);
     }
@@ -200,17 +213,29 @@ mod tests {
         let late = Bounds::new(Time(100 * SECOND), 0, 300_000);
         assert_eq!((late.least, late.doubt()), (100 * SECOND - 300_000, 300_000));
         // A quick answer a second later knows it to the millisecond; a decision of before it may still be written.
-        let quick = late.heard(Time(101 * SECOND), 1_100_000, 1_101_000);
+        let (quick, moved) = late.heard(Time(101 * SECOND), 1_100_000, 1_101_000);
+        assert_eq!(moved, 0);
         assert_eq!((quick.least, quick.most), (101 * SECOND - 1_101_000, 101 * SECOND - 1_100_000));
         assert_eq!(quick.doubt(), 300_000);
         // Another late one knows nothing new but that the clocks may have drifted apart meanwhile.
-        let again = quick.heard(Time(102 * SECOND), 2_000_000, 2_500_000);
+        let (again, moved) = quick.heard(Time(102 * SECOND), 2_000_000, 2_500_000);
+        assert_eq!(moved, 0);
         let drift = (2_500_000 - 1_101_000) / 5_000;
         assert_eq!((again.least, again.doubt()), (quick.least - drift, 1_000 + 2 * drift));
         // Whenever the answer was made, the store's time lay between the bounds.
         for bounds in [late, quick, again] {
             assert!(bounds.least <= bounds.most, "{bounds:?}");
         }
+    }
+
+    #[test]
+    fn by_how_much_the_stores_clock_was_moved_is_known() {
+        const SECOND: i64 = 1_000_000;
+        let bounds = Bounds::new(Time(100 * SECOND), 0, 1_000);
+        let (forward, moved) = bounds.heard(Time(108 * SECOND), 5_000_000, 5_001_000);
+        assert!((2_990_000..=3_000_000).contains(&moved), "{moved}");
+        let (_, moved) = forward.heard(Time(103 * SECOND), 10_000_000, 10_001_000);
+        assert!((-10_000_000..=-9_990_000).contains(&moved), "{moved}");
     }
 
     #[test]

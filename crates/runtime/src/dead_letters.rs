@@ -261,6 +261,7 @@ async fn redeliver(
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     })));
     consume(engine, tenant, writes).await?;
     engine.wake.deliveries.at(engine.now());
@@ -268,6 +269,12 @@ async fn redeliver(
     engine.webhooks.alarm.at(engine.now());
     engine.backlog();
     Ok(())
+}
+
+/// Why a row that this many nodes ended with is not to be touched again, if it is not.
+pub(crate) fn fatal(engine: &Engine, taken_over: u32) -> Option<String> {
+    (taken_over >= engine.options.taken_over_max)
+        .then(|| format!("{taken_over} nodes ended while they had it; what it leads to may have ended them"))
 }
 
 /// Moves the work's cause to the dead letters, with the next flush. Nobody waits for it.
@@ -509,7 +516,15 @@ pub(crate) async fn replay(
 
 fn timer_of(row: DeadLetterRow, origin: &Origin, now: Time) -> TimerRow {
     let instance = row.instance.unwrap_or_default();
-    TimerRow { instance, token: origin.token, due_at: now, envelope: row.envelope, attempt: 0, owner: None }
+    TimerRow {
+        instance,
+        token: origin.token,
+        due_at: now,
+        envelope: row.envelope,
+        attempt: 0,
+        owner: None,
+        taken_over: 0,
+    }
 }
 
 fn call_of(row: DeadLetterRow, origin: Origin, now: Time) -> CallRow {
@@ -523,6 +538,7 @@ fn call_of(row: DeadLetterRow, origin: Origin, now: Time) -> CallRow {
         attempt: 1,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }
 }
 
@@ -536,6 +552,7 @@ fn signal_of(row: DeadLetterRow, origin: Origin, now: Time) -> SignalRow {
         visible_at: now,
         attempt: 0,
         owner: None,
+        taken_over: 0,
     }
 }
 

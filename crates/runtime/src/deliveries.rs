@@ -6,11 +6,13 @@
 pub(crate) mod settle;
 
 use crate::{
+    dead_letters,
     engine::Engine,
     finder,
     held::Hold,
     lanes::{Item, Reservation, Targeted},
     lost,
+    outage::Outage,
     patience::Patience,
     spans, trace,
 };
@@ -26,7 +28,7 @@ use std::{
 use store::rows::{Claimed, DeliveryAsk, DeliveryRow, QueueKey};
 use tracing::Instrument;
 use uuid::Uuid;
-use worker::{Class, Declaration, Delivery, Failure, Handled};
+use worker::{Class, Declaration, Delivery, Handled};
 
 /// How long the pump waits when there is something due that it could not take, unless something ends before.
 const NO_ROOM_WAIT: Span = Span::from_millis(200);
@@ -63,9 +65,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         return;
     }
     let stopping = engine.tasks.stopping.clone();
-    let mut rescan_at = engine.now();
+    let mut outage = Outage::new("looking for deliveries");
+    // From here on the re-scan of the finder says when something is due.
+    engine.wake.deliveries.at(engine.now());
     while !stopping.is_cancelled() {
-        let until = engine.wake.deliveries.next().min(rescan_at);
+        let until = engine.wake.deliveries.next();
         if engine.now() < until {
             tokio::select! {
                 biased;
@@ -75,19 +79,14 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             continue;
         }
-        if engine.now() >= rescan_at {
-            rescan_at = match engine.options.rescan {
-                Some(period) => {
-                    engine.now().after(Span((period.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64))
-                }
-                None => Time(i64::MAX),
-            };
-        }
         engine.wake.deliveries.reset();
-        if let Err(error) = look(&engine, &workers, [&few, &many]).await {
-            engine.tasks.heed(&error);
-            tracing::warn!(%error, "looking for deliveries failed");
-            engine.wake.deliveries.at(engine.now().after(STORE_WAIT));
+        match look(&engine, &workers, [&few, &many]).await {
+            Ok(()) => drop(outage.worked()),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                outage.failed(&error);
+                engine.wake.deliveries.at(engine.now().after(STORE_WAIT));
+            }
         }
     }
 }
@@ -221,18 +220,24 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     let Some(worker) = engine.subscribers.worker(name) else { return };
     let began = engine.clock.steady_micros();
     let Some(taken) = with_events(engine, tenant, items).await else { return };
-    let (mine, foreign): (Vec<_>, Vec<_>) =
-        deliveries_of(tenant, name, &taken).into_iter().partition(|delivery| is_of(tenant, &delivery.event));
-    // Nothing of another tenant is handed to anybody.
-    let mut answers: HashMap<String, Handled> = foreign
-        .into_iter()
-        .map(|delivery| {
-            let failure =
-                Failure { class: Class::Auth, message: "the event names another tenant".to_owned() };
-            (delivery.key, Handled::Fail(failure))
-        })
-        .collect();
-    let traceparent = mine.first().and_then(|delivery| delivery.traceparent.as_deref());
+    let (mut mine, mut answers) = (Vec::new(), HashMap::new());
+    for one in &taken {
+        let fatal = dead_letters::fatal(engine, one.row.taken_over);
+        for delivery in deliveries_of(tenant, name, one) {
+            // Nothing of another tenant is handed to anybody, nor what nodes end with.
+            match (&fatal, is_of(tenant, &delivery.event)) {
+                (None, true) => mine.push(delivery),
+                (Some(detail), true) => {
+                    answers.insert(delivery.key, Handled::fail(Class::Poison, detail.clone()));
+                }
+                (_, false) => {
+                    let why = "the event names another tenant";
+                    answers.insert(delivery.key, Handled::fail(Class::Auth, why));
+                }
+            }
+        }
+    }
+    let traceparent = mine.first().and_then(|delivery: &Delivery| delivery.traceparent.as_deref());
     let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
     let handled = call(worker, &mine).instrument(span).await;
     let micros = engine.clock.steady_micros() - began;
@@ -285,24 +290,20 @@ fn is_of(tenant: &TenantId, event: &Data) -> bool {
     named.is_none_or(|named| named.as_str() == Some(tenant.as_str()))
 }
 
-fn deliveries_of(tenant: &TenantId, name: &str, taken: &[Taken]) -> Vec<Delivery> {
-    let of_row = |one: &Taken| {
-        let attempt = one.row.attempt + 1;
-        let of_event = |(id, event): &(Uuid, Data)| {
-            let text = |name: &str| event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned);
-            let key = key_of(*id, name);
-            Delivery {
-                tenant: tenant.clone(),
-                attempt,
-                traceparent: Some(trace::child(text("traceparent").as_deref(), *id, &key)),
-                correlation_id: text("correlationid"),
-                event: event.clone(),
-                key,
-            }
-        };
-        one.events.iter().map(of_event).collect::<Vec<_>>()
+fn deliveries_of(tenant: &TenantId, name: &str, taken: &Taken) -> Vec<Delivery> {
+    let of_event = |(id, event): &(Uuid, Data)| {
+        let text = |name: &str| event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned);
+        let key = key_of(*id, name);
+        Delivery {
+            tenant: tenant.clone(),
+            attempt: taken.row.attempt + 1,
+            traceparent: Some(trace::child(text("traceparent").as_deref(), *id, &key)),
+            correlation_id: text("correlationid"),
+            event: event.clone(),
+            key,
+        }
     };
-    taken.iter().flat_map(of_row).collect()
+    taken.events.iter().map(of_event).collect()
 }
 
 /// The key of an event for a worker.

@@ -17,6 +17,7 @@ use crate::{
     held::Held,
     hub::Hub,
     lanes::Queue,
+    lease::TakingOver,
     metrics::Metrics,
     options::Options,
     polls::Polls,
@@ -111,6 +112,11 @@ pub(crate) struct Engine {
     pub(crate) heavy: Heavy,
     /// When the lease was last renewed, in microseconds of the steady clock.
     pub(crate) renewed_at: AtomicU64,
+    /// When the finder began the look that it is at, in microseconds of the steady clock; 0 if it is at none.
+    pub(crate) looking_since: AtomicU64,
+    pub(crate) taking_over: TakingOver,
+    /// No other process can be using the store.
+    pub(crate) sole: bool,
 }
 
 impl Engine {
@@ -132,6 +138,13 @@ impl Engine {
     pub(crate) fn holds_lease(&self) -> bool {
         let age = self.clock.steady_micros().saturating_sub(self.renewed_at.load(Ordering::Relaxed));
         i64::try_from(age).is_ok_and(|age| age < self.options.lease.0)
+    }
+
+    /// False while a look for work has not been answered for as long as a lease lasts.
+    pub(crate) fn finds_work(&self) -> bool {
+        let since = self.looking_since.load(Ordering::Relaxed);
+        let age = self.clock.steady_micros().saturating_sub(since);
+        since == 0 || i64::try_from(age).is_ok_and(|age| age < self.options.lease.0)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -4,11 +4,13 @@
 //! jittered re-scan catches whatever a lost wake left behind; everything it finds passes the same guards.
 
 use crate::{
-    calls, dead_letters,
+    calls,
+    dead_letters::{self, Reason},
     engine::Engine,
     events,
     lost::Suspects,
-    slots, subscribers,
+    outage::Outage,
+    retention, slots, subscribers,
     telling::deliver_signal,
     tenants,
     turn::{Source, Work},
@@ -105,8 +107,8 @@ impl Wake {
 
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut rescan_at = engine.now();
-    let mut suspects = Suspects::default();
-    let mut rescans = 0;
+    let mut rounds = Rounds::new(&engine);
+    let mut outage = Outage::new("looking for work");
     let stopping = engine.tasks.stopping.clone();
     while !stopping.is_cancelled() {
         let until = engine.wake.queues.next().min(rescan_at);
@@ -119,7 +121,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             continue;
         }
-        if engine.now() >= rescan_at {
+        let is_rescan = engine.now() >= rescan_at;
+        if is_rescan {
             rescan_at = match engine.options.rescan {
                 // Jitter keeps nodes from scanning together.
                 Some(period) => {
@@ -127,30 +130,70 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 }
                 None => Time(i64::MAX),
             };
-            engine.wake.outbox();
-            engine.buses.wake(engine.now());
-            engine.webhooks.alarm.at(engine.now());
-            engine.wake.slots.at(engine.now());
-            // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
-            rescans = (rescans + 1) % RESCANS_PER_REMINDER;
-            if rescans == 1 {
-                remind(&engine).await;
-            }
-            if let Err(error) = events::purge(&engine).await {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "deleting expired events failed");
-            }
-            if let Err(error) = suspects.check(&engine).await {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "checking what this node owns failed");
-            }
         }
         engine.wake.queues.reset();
-        if let Err(error) = look(&engine).await {
-            engine.tasks.heed(&error);
-            tracing::warn!(%error, "looking for work failed");
-            engine.wake.at(engine.now().after(STORE_WAIT));
+        engine.looking_since.store(engine.clock.steady_micros().max(1), Ordering::Relaxed);
+        let looked = match is_rescan {
+            true => rounds.go(&engine).await,
+            false => look(&engine, None).await,
+        };
+        engine.looking_since.store(0, Ordering::Relaxed);
+        match looked {
+            Ok(()) => drop(outage.worked()),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                outage.failed(&error);
+                let again_at = engine.now().after(STORE_WAIT);
+                engine.wake.at(again_at);
+                if is_rescan {
+                    rescan_at = rescan_at.min(again_at);
+                }
+            }
         }
+    }
+}
+
+/// The slow re-scan of everything that something may have been lost of.
+struct Rounds {
+    suspects: Suspects,
+    /// The workers of this node that handle events.
+    workers: Vec<String>,
+    count: u32,
+}
+
+impl Rounds {
+    fn new(engine: &Engine) -> Rounds {
+        let (_, workers) = engine.subscribers.names(0);
+        Rounds { suspects: Suspects::default(), workers, count: 0 }
+    }
+
+    /// Asks once for all pumps, and wakes those that have something to do.
+    async fn go(&mut self, engine: &Arc<Engine>) -> Result<(), store::Error> {
+        // Hints tell of changes, and claims read them for themselves: this is for hints that were lost.
+        self.count = (self.count + 1) % RESCANS_PER_REMINDER;
+        if self.count == 1 {
+            remind(engine).await;
+        }
+        let outlook = engine.store.outlook(engine.node, engine.now(), &self.workers).await?;
+        if outlook.outbox {
+            engine.wake.outbox();
+        }
+        engine.buses.wake(engine.now());
+        engine.webhooks.alarm.at(engine.now());
+        if let Some(due) = outlook.slots {
+            engine.wake.slots.at(due);
+        }
+        if let Some(due) = outlook.deliveries {
+            engine.wake.deliveries.at(due);
+        }
+        if outlook.events_expired && retention::is_this_nodes(engine).await? {
+            events::purge(engine).await?;
+        }
+        match outlook.owns {
+            true => self.suspects.check(engine).await?,
+            false => self.suspects = Suspects::default(),
+        }
+        look(engine, Some(outlook.queues)).await
     }
 }
 
@@ -167,9 +210,14 @@ pub(crate) async fn remind(engine: &Arc<Engine>) {
     }
 }
 
-/// Asks first and claims only if something is due: for a node with nothing to do that is one question, not five.
-async fn look(engine: &Arc<Engine>) -> Result<(), store::Error> {
-    let next = match engine.store.next_due().await? {
+/// Asks first and claims only if something is due: for a node with nothing to do that is one question, not five. `known`
+/// is when something is due, if that was just asked.
+async fn look(engine: &Arc<Engine>, known: Option<Option<Time>>) -> Result<(), store::Error> {
+    let due = match known {
+        Some(due) => due,
+        None => engine.store.next_due().await?,
+    };
+    let next = match due {
         Some(due) if due <= engine.now() => {
             let found = find(engine).await?;
             let floor = if found == 0 { engine.now().after(NO_ROOM_WAIT) } else { Time(0) };
@@ -255,6 +303,9 @@ fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, permit: Optio
         hold,
         ..Work::new(tenant, row.instance, Command::Timer { token: row.token })
     };
+    let fatal = dead_letters::fatal(engine, row.taken_over);
     let work = Work { source: Source::Timer(Box::new(row)), ..work };
-    slots::submit(engine, work);
+    let Some(detail) = fatal else { return slots::submit(engine, work) };
+    let burying = engine.clone();
+    engine.tasks.spawn(async move { dead_letters::bury(&burying, &work, Reason::Poison, &detail).await });
 }

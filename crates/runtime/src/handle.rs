@@ -503,9 +503,11 @@ impl Handle {
         self.engine.hub.subscribe()
     }
 
-    /// False once the node is stopping or was taken over, while its store takes no rows, and while its lease is not renewed.
+    /// False once the node is stopping or was taken over, while its store takes no rows or does not say what is due, and
+    /// while its lease is not renewed.
     pub fn is_ready(&self) -> bool {
-        !self.engine.is_stopping() && !self.engine.committer.is_refused() && self.engine.holds_lease()
+        let engine = &self.engine;
+        !engine.is_stopping() && !engine.committer.is_refused() && engine.holds_lease() && engine.finds_work()
     }
 
     /// Counters since start, for `/metrics`.

@@ -407,6 +407,7 @@ mod tests {
             attempt: 1,
             last_error: None,
             owner: None,
+            taken_over: 0,
         };
         let tenant = tenant(of);
         let reservation = queue.reserve(&tenant).expect("there is room");

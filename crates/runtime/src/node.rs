@@ -20,6 +20,7 @@ use crate::{
     hints,
     hub::Hub,
     lanes::Queue,
+    lease::{self, TakingOver},
     metrics::Metrics,
     options::Options,
     outbox,
@@ -38,11 +39,11 @@ use machine::{Time, token::Origin};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64},
     },
     time::Duration,
 };
-use store::{Hints, NoHints, Renewed, Store};
+use store::{Hints, NoHints, Store};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -124,11 +125,6 @@ impl Node {
         let joined_at = clock.steady_micros();
         let node = entropy.id(now);
         store.join(node, now, options.lease.as_millis()).await?;
-        let until = if sole { Time(i64::MAX) } else { now };
-        match store.take_over(node, until).await? {
-            0 => {}
-            left => tracing::info!(rows = left, "took over work left behind"),
-        }
         let origin = Arc::new(origin(&store, &entropy, &options).await?);
         let tasks = Arc::new(Tasks::new(crash));
         let pipeline = Pipeline::new(&options, store.clone(), node);
@@ -165,6 +161,9 @@ impl Node {
             spans,
             heavy: Heavy::new(),
             renewed_at: AtomicU64::new(joined_at),
+            looking_since: AtomicU64::new(0),
+            taking_over: TakingOver::default(),
+            sole,
             store,
             clock,
             clocks: Clocks::default(),
@@ -174,12 +173,39 @@ impl Node {
             options,
             tasks,
         });
+        match Node::begin(&engine).await {
+            Ok(()) => Ok(Node { engine }),
+            Err(error) => {
+                engine.tasks.stopping.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Spawns the pumps. Whatever the start has to wait for meanwhile, the lease is kept.
+    async fn begin(engine: &Arc<Engine>) -> store::Result<()> {
+        let tasks = &engine.tasks;
+        tasks.spawn_pump(lease::keep(engine.clone()));
+        match engine.sole {
+            true => lease::take_over(engine, Time(i64::MAX)).await?,
+            false => lease::begin_take_over(engine),
+        }
         engine.clocks.set(engine.store.clocks().await?);
-        tenants::reload(&engine).await?;
-        subscribers::reload(&engine).await?;
-        pump(&engine, sole);
-        secrets::reseal(&engine).await?;
-        Ok(Node { engine })
+        tenants::reload(engine).await?;
+        subscribers::reload(engine).await?;
+        // A stop waits for the finder, so that it claims nothing after the node has left.
+        tasks.spawn(finder::run(engine.clone()));
+        tasks.spawn(deliveries::run(engine.clone()));
+        tasks.spawn(schedules::run(engine.clone()));
+        tasks.spawn_pump(outbox::run(engine.clone()));
+        tasks.spawn_pump(webhooks::run(engine.clone()));
+        for line in engine.buses.lines() {
+            tasks.spawn_pump(buses::run(engine.clone(), line.clone()));
+            tasks.spawn_pump(buses::inlets::run(engine.clone(), line.clone()));
+        }
+        tasks.spawn_pump(retention::run(engine.clone()));
+        tasks.spawn_pump(hints::run(engine.clone()));
+        secrets::reseal(engine).await
     }
 
     pub fn id(&self) -> Uuid {
@@ -218,76 +244,5 @@ impl Node {
     /// Why the node stopped by itself, if it did.
     pub fn halted(&self) -> Option<Halt> {
         self.engine.tasks.halted()
-    }
-}
-
-/// Starts the pumps.
-fn pump(engine: &Arc<Engine>, sole: bool) {
-    let tasks = &engine.tasks;
-    // A stop waits for the finder, so that it claims nothing after the node has left.
-    tasks.spawn(finder::run(engine.clone()));
-    tasks.spawn(deliveries::run(engine.clone()));
-    tasks.spawn(schedules::run(engine.clone()));
-    tasks.spawn_pump(outbox::run(engine.clone()));
-    tasks.spawn_pump(webhooks::run(engine.clone()));
-    for line in engine.buses.lines() {
-        tasks.spawn_pump(buses::run(engine.clone(), line.clone()));
-        tasks.spawn_pump(buses::inlets::run(engine.clone(), line.clone()));
-    }
-    tasks.spawn_pump(keep_lease(engine.clone(), sole));
-    tasks.spawn_pump(retention::run(engine.clone()));
-    tasks.spawn_pump(hints::run(engine.clone()));
-}
-
-/// Renews the lease every third of it and takes over nodes whose lease ended.
-async fn keep_lease(engine: Arc<Engine>, sole: bool) {
-    let stopping = engine.tasks.stopping.clone();
-    let period = machine::time::Span(engine.options.lease.0 / 3);
-    let mut pause = period;
-    loop {
-        let until = engine.now().after(pause);
-        tokio::select! {
-            biased;
-            () = stopping.cancelled() => return,
-            () = engine.clock.sleep_until(until) => {}
-        }
-        let asked_at = engine.clock.steady_micros();
-        match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            Ok(Renewed { another_ended, now }) => {
-                engine.renewed_at.store(asked_at, Ordering::Relaxed);
-                pause = period;
-                if let Some(now) = now {
-                    engine.clock.heard(now, asked_at);
-                }
-                // Where nobody asks for anything, the lease is what finds out that there is room again.
-                engine.committer.try_again();
-                if another_ended && !sole {
-                    take_over(&engine).await;
-                }
-            }
-            Err(error) => {
-                engine.tasks.heed(&error);
-                tracing::warn!(%error, "lease not renewed");
-                // Every moment counts now, but one that does not answer is not helped by being asked without end.
-                pause = machine::time::Span(period.0 / 5);
-            }
-        }
-    }
-}
-
-async fn take_over(engine: &Engine) {
-    match engine.store.take_over(engine.node, engine.now()).await {
-        Ok(rows) => {
-            if rows > 0 {
-                tracing::info!(rows, "took over work left behind");
-            }
-            // Timers and schedules have no owner, but that node may have been the only one awake for them.
-            engine.backlog();
-            engine.wake.slots.at(engine.now());
-        }
-        Err(error) => {
-            engine.tasks.heed(&error);
-            tracing::warn!(%error, "take-over failed");
-        }
     }
 }

@@ -8,6 +8,8 @@ use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 pub struct Options {
     /// Commits one batch holds at most.
     pub batch_max: usize,
+    /// Commits that have to wait for another batch to be handed to the store beside those in flight.
+    pub batch_min: usize,
     /// Batches handed to the store and not yet answered.
     pub batches_in_flight_max: usize,
     /// Commits waiting for a batch; beyond it starts and signals are refused as busy and turns wait.
@@ -33,6 +35,9 @@ pub struct Options {
     pub errors_flushed_max: usize,
     /// How long fewer wait to be recorded and acknowledged.
     pub errors_kept: Span,
+    /// Nodes that may end while they have a signal, a timer, a call or a delivery before it becomes a dead letter: what it
+    /// leads to may be what ends them.
+    pub taken_over_max: u32,
     /// How long a graceful stop waits for work in flight.
     pub stop_grace: Span,
     /// Rules of outward calls.
@@ -59,6 +64,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             batch_max: 512,
+            batch_min: 1,
             batches_in_flight_max: 2,
             commits_queued_max: 8192,
             turns_in_flight_max: 4096,
@@ -77,6 +83,7 @@ impl Default for Options {
             },
             errors_flushed_max: 100,
             errors_kept: Span::from_secs(2),
+            taken_over_max: 10,
             stop_grace: Span::from_secs(10),
             egress: egress::Settings::default(),
             http_timeout: Span::from_secs(30),
@@ -96,6 +103,7 @@ impl Options {
     pub fn problem(&self) -> Option<String> {
         let counts = [
             ("batch_max", self.batch_max),
+            ("batch_min", self.batch_min),
             ("batches_in_flight_max", self.batches_in_flight_max),
             ("commits_queued_max", self.commits_queued_max),
             ("turns_in_flight_max", self.turns_in_flight_max),
@@ -106,6 +114,7 @@ impl Options {
             ("claim_max", self.claim_max),
             ("errors_flushed_max", self.errors_flushed_max),
             ("answer_bytes_max", self.answer_bytes_max),
+            ("taken_over_max", self.taken_over_max as usize),
             ("poison.attempts_max", self.poison.attempts_max as usize),
         ];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {

@@ -8,6 +8,7 @@ use crate::{
     dead_letters::{self, Reason},
     engine::Engine,
     events,
+    outage::Outage,
 };
 use machine::{Data, TenantId, time::Span};
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,9 +26,11 @@ const WAIT_MAX: Span = Span::from_secs(30);
 pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
     let mut wait = WAIT;
+    let mut outage = Outage::new("handing on events of the outbox");
     loop {
         match hand_on(&engine).await {
             Ok(full) => {
+                outage.worked();
                 wait = WAIT;
                 if full {
                     continue;
@@ -39,7 +42,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 }
             }
             Err(detail) => {
-                tracing::warn!(detail, "outbox waits");
+                outage.failed(&detail);
                 let until = engine.now().after(wait);
                 wait = Span((wait.0 * 2).min(WAIT_MAX.0));
                 tokio::select! {

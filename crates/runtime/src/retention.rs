@@ -94,8 +94,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// True if this node is the one that sweeps.
-async fn holds(engine: &Engine) -> Result<bool, store::Error> {
+/// True if this node is the one that deletes what is old.
+pub(crate) async fn is_this_nodes(engine: &Engine) -> Result<bool, store::Error> {
+    if engine.sole {
+        return Ok(true);
+    }
     // The next sweep comes before this is over.
     let lease_ms = (engine.options.retention.every.0 / 500).max(LEASE_MS_MIN);
     engine.store.hold(HostLock::Retention, engine.node, engine.now(), lease_ms).await
@@ -106,7 +109,7 @@ async fn departures(engine: &Arc<Engine>) -> Result<(), store::Error> {
     if let Some(next) = engine.tenants.next_departure().filter(|at| *at > engine.now()) {
         engine.wake.departures.at(next);
     }
-    if !holds(engine).await? {
+    if !is_this_nodes(engine).await? {
         return Ok(());
     }
     let mut rows = 0;
@@ -127,29 +130,30 @@ async fn departures(engine: &Arc<Engine>) -> Result<(), store::Error> {
 
 async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
     departures(engine).await?;
-    if !holds(engine).await? {
+    if !is_this_nodes(engine).await? {
         return Ok(());
     }
     let mut purge = engine.options.retention.allows(engine.now());
-    let (mut instances, mut keys) = (0, 0);
+    let (mut instances, mut keys, mut slots) = (0, 0, 0);
     while !engine.is_stopping() {
         let purged = engine.store.purge(&purge).await?;
         Metrics::add_many(&engine.metrics.instances_purged, purged.instances);
         Metrics::add_many(&engine.metrics.keys_purged, purged.keys);
         instances += purged.instances;
         keys += purged.keys;
-        if purged.next.is_none() && purged.keys < PURGE_MAX as u64 {
+        slots += purged.slots;
+        if purged.next.is_none() && purged.keys.max(purged.slots) < PURGE_MAX as u64 {
             break;
         }
-        // Keys may go on when instances do not: the last mark then finds no instance again.
+        // Others may go on when instances do not: the last mark then finds no instance again.
         purge.after = purged.next.or(Some((Time(i64::MAX), uuid::Uuid::max())));
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
     while !engine.is_stopping() && engine.store.retire(purge.ended_before).await? {
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
-    if instances + keys > 0 {
-        tracing::info!(instances, keys, "deleted what ended long ago");
+    if instances + keys + slots > 0 {
+        tracing::info!(instances, keys, slots, "deleted what ended long ago");
     }
     Ok(())
 }

@@ -175,6 +175,7 @@ impl Change<'_> {
             envelope: to_json(envelope),
             attempt: 0,
             owner: None,
+            taken_over: 0,
         })
     }
 
@@ -188,6 +189,7 @@ impl Change<'_> {
             visible_at: self.real(self.now),
             attempt: 0,
             owner: None,
+            taken_over: 0,
         };
         self.signal(row, born)
     }
@@ -231,6 +233,7 @@ impl Change<'_> {
             attempt: 1,
             last_error: None,
             owner: reservation.is_some().then_some(self.engine.node),
+            taken_over: 0,
         };
         match reservation {
             Some(reservation) => born.calls.push((row.clone(), reservation)),

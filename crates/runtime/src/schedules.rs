@@ -8,7 +8,9 @@ use crate::{
     clocks,
     definitions::Missing,
     engine::Engine,
-    events, refusal,
+    events,
+    outage::Outage,
+    refusal,
     starts::{self, Beginning},
 };
 use machine::{
@@ -37,6 +39,7 @@ const TRIES_MAX: usize = 8;
 pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
     engine.wake.slots.at(engine.now());
+    let mut outage = Outage::new("looking for due schedules");
     while !stopping.is_cancelled() {
         let until = engine.wake.slots.next();
         if engine.now() < until {
@@ -49,10 +52,13 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             continue;
         }
         engine.wake.slots.reset();
-        if let Err(error) = fire_due(&engine).await {
-            engine.tasks.heed(&error);
-            tracing::warn!(%error, "looking for due schedules failed");
-            engine.wake.slots.at(engine.now().after(STORE_WAIT));
+        match fire_due(&engine).await {
+            Ok(()) => drop(outage.worked()),
+            Err(error) => {
+                engine.tasks.heed(&error);
+                outage.failed(&error);
+                engine.wake.slots.at(engine.now().after(STORE_WAIT));
+            }
         }
     }
 }

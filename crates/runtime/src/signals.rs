@@ -73,6 +73,7 @@ pub(crate) async fn signal(
         visible_at: engine.real(tenant, now),
         attempt: 0,
         owner: permit.is_some().then_some(engine.node),
+        taken_over: 0,
     };
     let (owned, tenant) = (engine.clone(), tenant.clone());
     to_the_end(engine, async move { commit_signal(&owned, &tenant, (signal_id, hash), row, permit).await })

@@ -35,7 +35,15 @@ pub(crate) async fn deliver_signal(
     let Claimed { tenant, row } = claimed;
     let hold = Some(engine.held.hold(&tenant, row.key()));
     let mut also = vec![];
-    let command = match read_envelope(&row.envelope) {
+    let mut reason = Reason::Deserialization;
+    let read = match dead_letters::fatal(engine, row.taken_over) {
+        Some(detail) => {
+            reason = Reason::Poison;
+            Err(detail)
+        }
+        None => read_envelope(&row.envelope),
+    };
+    let command = match read {
         Ok(Said::Command(command)) => Ok(command),
         Ok(Said::Event { id, token, direct }) => match engine.store.event(&tenant, id).await {
             Ok(Some(event)) => {
@@ -70,7 +78,7 @@ pub(crate) async fn deliver_signal(
     let mut work = Work { source: Source::Signal(Box::new(row)), ..work };
     match command {
         Ok(_) => slots::submit(engine, work),
-        Err(detail) => dead_letters::bury(engine, &mut work, Reason::Deserialization, &detail),
+        Err(detail) => dead_letters::bury(engine, &mut work, reason, &detail),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn readiness(State(app): State<App>) -> Result<Json<Readiness>,
     }
     if !app.handle.is_ready() {
         reasons.push(
-            "the node is stopping, was taken over, cannot write to its store, or cannot renew its lease",
+            "the node is stopping, was taken over, cannot write to its store, cannot look for work there, or cannot renew its lease",
         );
     }
     match tokio::time::timeout(PROBE_TIMEOUT, app.store().next_due()).await {

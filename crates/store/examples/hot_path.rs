@@ -287,6 +287,7 @@ fn call(instance: Uuid, token: u64) -> CallRow {
         attempt: 0,
         last_error: None,
         owner: Some(NODE),
+        taken_over: 0,
     }
 }
 

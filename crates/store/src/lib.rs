@@ -21,5 +21,5 @@ mod share;
 mod told;
 pub use commit::{Commit, Conflict, Outcome, TenantChange, Write};
 pub use hint::{Hint, Hints, NoHints};
-pub use port::{Error, HostLock, Renewed, Result, Store};
+pub use port::{Error, HostLock, Outlook, Renewed, Result, Store};
 pub use sqlite::by_preference;

@@ -56,6 +56,23 @@ pub struct Renewed {
     pub now: Option<Time>,
 }
 
+/// What there is to do, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// When unowned signals, timers or calls become due.
+    pub queues: Option<Time>,
+    /// When the next slot of any schedule is due.
+    pub slots: Option<Time>,
+    /// When an unowned delivery of the workers named becomes due.
+    pub deliveries: Option<Time>,
+    /// The outbox is not empty.
+    pub outbox: bool,
+    /// Events may have expired.
+    pub events_expired: bool,
+    /// The node may own rows of queues.
+    pub owns: bool,
+}
+
 /// Work that one node of a deployment at a time does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostLock {
@@ -122,6 +139,18 @@ pub trait Store: Send + Sync + 'static {
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>>;
     /// The earliest time at which unowned signals, timers or calls become due, if there are any.
     async fn next_due(&self) -> Result<Option<Time>>;
+    /// When each kind of work is due next, for a node that has nothing to do: one question instead of one for every pump.
+    async fn outlook(&self, node: Uuid, now: Time, workers: &[String]) -> Result<Outlook> {
+        let _ = (node, now);
+        Ok(Outlook {
+            queues: self.next_due().await?,
+            slots: self.next_slot_due().await?,
+            deliveries: if workers.is_empty() { None } else { self.next_delivery(workers).await? },
+            outbox: !self.outbox(1).await?.is_empty(),
+            events_expired: true,
+            owns: true,
+        })
+    }
     /// Every queue row the node owns, at most `limit`. Reads the queues from end to end: for a check now and then.
     async fn owned(&self, node: Uuid, limit: usize) -> Result<Vec<Claimed<QueueKey>>>;
 
@@ -265,7 +294,8 @@ pub trait Store: Send + Sync + 'static {
     /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
     /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
     /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) older than
-    /// `keys_before`, and as many error groups last seen before `faulted_before`. One short transaction: an instance with more rows than fit keeps its own row, is named again by
+    /// `keys_before`, as many error groups last seen before `faulted_before`, and as many records of slots, by age as well: those that failed with faulted instances, others with
+    /// those that ended well. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.
     async fn purge(&self, purge: &Purge) -> Result<Purged>;
     /// One bounded step of what follows a purge: makes room for history to come, and frees the space of what was purged

@@ -41,5 +41,5 @@ mod value;
 pub use base::{Postgres, Written};
 pub use doctor::{doctor, settings};
 pub use migrate::{migrate, schema};
-pub use pool::{BATCHES_MAX, Options};
+pub use pool::{BATCHES_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, Options};
 pub use transfer::AtRest;

@@ -120,6 +120,8 @@ pub struct SignalRow {
     pub attempt: u32,
     /// The node that will do it; `None` is backlog for whoever claims it.
     pub owner: Option<Uuid>,
+    /// Nodes that had it and ended without giving it back. The store counts; what is written with a row is not kept.
+    pub taken_over: u32,
 }
 
 /// `wf_schedule_q`: a delayed signal. One per (instance, token).
@@ -131,6 +133,8 @@ pub struct TimerRow {
     pub envelope: Vec<u8>,
     pub attempt: u32,
     pub owner: Option<Uuid>,
+    /// Nodes that had it and ended without giving it back. The store counts; what is written with a row is not kept.
+    pub taken_over: u32,
 }
 
 /// `calls`: one step handed to a worker or endpoint. One per (instance, token).
@@ -147,6 +151,8 @@ pub struct CallRow {
     pub attempt: u32,
     pub last_error: Option<Vec<u8>>,
     pub owner: Option<Uuid>,
+    /// Nodes that had it and ended without giving it back. The store counts; what is written with a row is not kept.
+    pub taken_over: u32,
 }
 
 /// Names a row of one of the queues, inside its tenant.

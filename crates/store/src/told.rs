@@ -69,6 +69,7 @@ impl Told<'_> {
             visible_at,
             attempt: 0,
             owner: None,
+            taken_over: 0,
         }
     }
 }

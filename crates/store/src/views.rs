@@ -155,6 +155,8 @@ pub struct Purge {
 pub struct Purged {
     pub instances: u64,
     pub keys: u64,
+    /// Records of what became of due times.
+    pub slots: u64,
     /// Where to go on; `None` once every instance was looked at.
     pub next: Option<PurgeMark>,
 }

@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Batches of commits in flight at once; as many as a node would have by default.
     #[arg(long, value_name = "BATCHES")]
     pub(crate) batches: Option<usize>,
+    /// Commits that wait before another batch is sent beside those in flight; as many as a node would have by default.
+    #[arg(long, value_name = "COMMITS")]
+    pub(crate) batch_min: Option<usize>,
     /// w1: nodes on the one database, the load spread over them.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16), value_name = "NODES")]
     pub(crate) nodes: u64,

@@ -72,6 +72,8 @@ pub(crate) struct Store {
     pub(crate) url: String,
     /// The same database past a transaction pooler, for the one connection that listens to other nodes.
     pub(crate) listen_url: String,
+    /// Connections to that database that this node uses at most.
+    pub(crate) connections_max: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,7 +189,12 @@ impl Default for Server {
 
 impl Default for Store {
     fn default() -> Store {
-        Store { data: crate::profile::DEFAULT_DATA.into(), url: String::new(), listen_url: String::new() }
+        Store {
+            data: crate::profile::DEFAULT_DATA.into(),
+            url: String::new(),
+            listen_url: String::new(),
+            connections_max: store::postgres::CONNECTIONS_MAX as i64,
+        }
     }
 }
 
@@ -325,6 +332,8 @@ impl Config {
         check("server.connections_max", server.connections_max, 1..=1_000_000);
         check("server.drain_seconds", server.drain_seconds, 0..=3600);
         check("server.write_timeout_seconds", server.write_timeout_seconds, 1..=3600);
+        let connections_min = store::postgres::CONNECTIONS_MIN as i64;
+        check("store.connections_max", store.connections_max, connections_min..=1_000);
         check("runtime.dequeue_wait_seconds", runtime.dequeue_wait_seconds, 1..=3600);
         check("runtime.dequeue_size", runtime.dequeue_size, 1..=10_000);
         check("runtime.max_concurrent_handlers", runtime.max_concurrent_handlers, 1..=100_000);

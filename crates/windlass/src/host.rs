@@ -69,12 +69,14 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     hints: Arc<dyn Hints>,
     clock: Arc<dyn Clock>,
+    /// How many batches of commits the store is given at once, if it can do more than one.
+    batches_max: Option<usize>,
 }
 
 impl Shared {
     /// A store that one process has to itself.
     pub(crate) fn with_nobody(store: Arc<dyn Store>) -> Shared {
-        Shared { store, hints: Arc::new(NoHints), clock: Arc::new(SystemClock) }
+        Shared { store, hints: Arc::new(NoHints), clock: Arc::new(SystemClock), batches_max: None }
     }
 }
 
@@ -98,17 +100,15 @@ impl Place {
         }
     }
 
-    /// The store and what belongs to it. `listen_url` is where the database's own hints are listened to instead, if not
-    /// empty.
-    pub(crate) async fn open(&self, listen_url: &str, way: &Way) -> Result<Shared, Failure> {
+    /// The store and what belongs to it; `options` are for a database.
+    pub(crate) async fn open(&self, options: postgres::Options, way: &Way) -> Result<Shared, Failure> {
         match self {
             Place::File(path) => Ok(Shared::with_nobody(open(path)?)),
             Place::Database(url) => {
-                let listen_url = Some(listen_url.to_owned()).filter(|url| !url.is_empty());
-                let options = postgres::Options { listen_url, ..postgres::Options::default() };
                 let unusable = |error: store::Error| {
                     Failure::failed(format!("cannot use {self}")).detail(error.to_string())
                 };
+                let batches_max = Some(options.batches_max());
                 let store = Postgres::open_with(url, options).await.map_err(unusable)?;
                 let clock = Arc::new(clock_of(&store).await.map_err(unusable)?);
                 let hints: Arc<dyn Hints> = match way {
@@ -116,7 +116,7 @@ impl Place {
                     Way::Database => Arc::new(store.hints()),
                     Way::Server(address) => Arc::new(address.open().map_err(Failure::usage)?),
                 };
-                Ok(Shared { store: Arc::new(store), hints, clock })
+                Ok(Shared { store: Arc::new(store), hints, clock, batches_max })
             }
         }
     }
@@ -186,9 +186,9 @@ impl Recipe {
         mut options: runtime::Options,
         secrets: Keyring,
     ) -> Result<Recipe, Failure> {
-        if !sole {
-            // A server makes several batches durable at once; a file does not.
-            options.batches_in_flight_max = postgres::BATCHES_MAX;
+        // A server makes several batches durable at once; a file does not.
+        if let Some(batches_max) = shared.batches_max {
+            options.batches_in_flight_max = batches_max;
         }
         let (evaluator, spans) = (Arc::new(sandbox()?), Arc::new(NoSpans));
         Ok(Recipe { shared, sole, workers, options, secrets, evaluator, spans, buses: vec![] })
@@ -227,7 +227,7 @@ impl Recipe {
     }
 
     fn parts(&self) -> Parts {
-        let Shared { store, hints, clock } = self.shared.clone();
+        let Shared { store, hints, clock, .. } = self.shared.clone();
         Parts {
             workers: self.workers.clone(),
             options: self.options.clone(),

@@ -12,6 +12,7 @@ use machine::TenantId;
 use runtime::{Handle, api::Refusal};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use store::postgres;
 
 /// The tenant that platform keys belong to.
 const PLATFORM_TENANT: &str = "platform";
@@ -79,7 +80,12 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         place.migrate(None).await?;
     }
     let way = config.hints.way(&config.store.url).map_err(Failure::usage)?;
-    let store = place.open(&config.store.listen_url, &way).await?;
+    let connections_max = usize::try_from(config.store.connections_max).unwrap_or_default();
+    let database = postgres::Options {
+        listen_url: Some(config.store.listen_url.clone()).filter(|url| !url.is_empty()),
+        ..postgres::Options::with_connections(connections_max)
+    };
+    let store = place.open(database, &way).await?;
     tokio::spawn(crate::doctor::warn(config.clone()));
     let (listener, url) = host::listen(address).await?;
     let mut options = config.runtime_options();

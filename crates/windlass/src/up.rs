@@ -66,7 +66,12 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     let store = match &place {
         Some(place) => {
             place.migrate(None).await?;
-            place.open("", &config.hints.way(&args.store).map_err(Failure::usage)?).await?
+            place
+                .open(
+                    store::postgres::Options::default(),
+                    &config.hints.way(&args.store).map_err(Failure::usage)?,
+                )
+                .await?
         }
         None => in_memory()?,
     };

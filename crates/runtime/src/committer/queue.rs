@@ -65,8 +65,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// `size` is what it counts for in a batch, 1 at least. Answers whether nothing waited before.
-    pub(super) fn push(&mut self, tenant: &TenantId, item: T, size: usize) -> bool {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// `size` is what it counts for in a batch, 1 at least. Answers how many wait now.
+    pub(super) fn push(&mut self, tenant: &TenantId, item: T, size: usize) -> usize {
         let sized = (item, size.max(1));
         match self.lanes.get_mut(tenant) {
             Some(lane) => lane.push_back(sized),
@@ -76,7 +80,7 @@ impl<T> Queue<T> {
             }
         }
         self.len += 1;
-        self.len == 1
+        self.len
     }
 
     /// The next batch. Every tenant has one place first, whatever the others weigh; the rest goes by weight. While several
@@ -182,7 +186,7 @@ mod tests {
         assert_eq!(queue.take(4), ["c1", "a2", "a3", "a4"]);
         assert_eq!(queue.take(4), ["a5", "a6", "a7", "a8"]);
         assert!(queue.take(4).is_empty() && queue.lanes.is_empty() && queue.ring.is_empty());
-        assert!(queue.push(&tenant("a"), String::new(), 1), "nothing waits any more");
+        assert_eq!(queue.push(&tenant("a"), String::new(), 1), 1, "nothing else waits any more");
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl Change<'_> {
             visible_at: self.now,
             attempt: 0,
             owner: None,
+            taken_over: 0,
         };
         writes.push(self.signal(row, born));
     }
@@ -119,5 +120,6 @@ pub(crate) fn parent_closed(tenant: &TenantId, child: Uuid, now: Time) -> Signal
         visible_at: now,
         attempt: 0,
         owner: None,
+        taken_over: 0,
     }
 }

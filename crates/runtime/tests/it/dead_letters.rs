@@ -153,6 +153,7 @@ async fn an_unreadable_call_is_a_dead_letter_and_replay_puts_back_the_same_bytes
         attempt: 1,
         last_error: None,
         owner: None,
+        taken_over: 0,
     };
     world.write(vec![Write::Call(row)]).await;
     for _ in 0..2 {

@@ -29,6 +29,7 @@ fn row(world: &World, instance: Uuid, envelope: &[u8]) -> SignalRow {
         visible_at: world.now(),
         attempt: 0,
         owner: None,
+        taken_over: 0,
     }
 }
 

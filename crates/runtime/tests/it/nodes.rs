@@ -136,6 +136,7 @@ async fn the_row_of_a_signal_is_the_cause_and_two_nodes_that_hold_it_apply_it_on
         visible_at: now,
         attempt: 0,
         owner: None,
+        taken_over: 0,
     };
     world.write(vec![Write::Signal(row.clone())]).await;
     // Both nodes are handed the row at the same moment.
@@ -148,4 +149,31 @@ async fn the_row_of_a_signal_is_the_cause_and_two_nodes_that_hold_it_apply_it_on
     assert_eq!((world.view(id).await.state_version, world.counts().await.signals), (2, 0));
     let stale = first.metric("windlass_stale_total") + second.metric("windlass_stale_total");
     assert!(stale >= 1.0, "the other came too late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_over_that_takes_long_is_done_once_and_holds_up_no_renewal() {
+    let world = World::new();
+    let (lost, node) = (world.node().await, world.node().await);
+    node.tap.stall("take_over");
+    lost.crash().await;
+    pass(secs(30)).await;
+    node.tap.take_counts();
+    pass(secs(300)).await;
+    let counts = node.tap.take_counts();
+    assert!((58..=62).contains(&counts["renew"]), "every third of 15 s: {counts:?}");
+    assert!(!counts.contains_key("take_over"), "the first one is still under way: {counts:?}");
+    assert!(node.handle.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_told_what_is_due_is_not_ready() {
+    let world = World::new();
+    let node = world.node().await;
+    pass(secs(1)).await;
+    assert!(node.handle.is_ready());
+    node.tap.stall("outlook");
+    // The next re-scan comes within 36 s; a lease is 15 s.
+    pass(secs(60)).await;
+    assert!(!node.handle.is_ready());
 }

@@ -201,3 +201,34 @@ async fn a_turn_that_panics_does_not_block_its_instance() {
     node.output(id).await;
     assert_eq!(world.view(id).await.state_version, 2);
 }
+
+/// Pitfall 11: what ends every node that takes it must not go round for ever.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ends_every_node_becomes_a_dead_letter() {
+    let world = World::new();
+    let mut instance = None;
+    for round in 0..4 {
+        let gate = Gate::new();
+        let node = world.build().worker(gate.worker("w")).options(|options| options.taken_over_max = 3);
+        let node = node.start().await;
+        if round == 0 {
+            node.deploy("d", ONE).await;
+            instance = Some(node.start("d", json!(1)).await);
+        }
+        if round < 3 {
+            until(async || gate.begun() == 1).await;
+            node.crash().await;
+            pass(secs(20)).await;
+        } else {
+            let letter = world.letter().await;
+            assert_eq!((letter.source.as_str(), letter.reason.as_str()), ("call", "poison"));
+            assert!(letter.detail.contains("3 nodes ended"), "{}", letter.detail);
+            assert_eq!(gate.begun(), 0, "this node never made it");
+            assert_eq!(world.counts().await.calls, 0);
+            // Whoever has mended the cause puts it back, and it counts from the beginning.
+            gate.open.add_permits(1);
+            node.handle.replay_dead_letter(&node.tenant, letter.id, "op").await.unwrap();
+            assert_eq!(node.output(instance.unwrap()).await, json!(1));
+        }
+    }
+}

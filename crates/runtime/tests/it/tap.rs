@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 use store::{
-    Commit, Error, HostLock, Outcome, Renewed, Result, Store, datasets::*, feed::*, rows::*, views::*,
+    Commit, Error, HostLock, Outcome, Outlook, Renewed, Result, Store, datasets::*, feed::*, rows::*,
+    views::*,
 };
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,8 @@ pub(crate) struct Tap {
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Methods that answer `Unavailable`; `*` is all of them.
     down: Mutex<BTreeSet<&'static str>>,
+    /// Methods that never answer.
+    stalled: Mutex<BTreeSet<&'static str>>,
     hook: Mutex<Option<Hook>>,
     handed_out: Mutex<Option<(Claimed<SignalRow>, Arc<Barrier>)>>,
 }
@@ -49,6 +52,7 @@ impl Tap {
             crash,
             counts: Mutex::default(),
             down: Mutex::default(),
+            stalled: Mutex::default(),
             hook: Mutex::default(),
             handed_out: Mutex::default(),
         }
@@ -78,6 +82,10 @@ impl Tap {
         self.down.lock().insert(method);
     }
 
+    pub(crate) fn stall(&self, method: &'static str) {
+        self.stalled.lock().insert(method);
+    }
+
     pub(crate) fn repair(&self) {
         self.down.lock().clear();
     }
@@ -93,6 +101,9 @@ impl Tap {
         }
         *self.counts.lock().entry(method).or_default() += 1;
         tokio::task::yield_now().await;
+        if self.stalled.lock().contains(method) {
+            std::future::pending::<()>().await;
+        }
         let down = self.down.lock();
         match down.contains("*") || down.contains(method) {
             true => Err(Error::Unavailable("broken by the test".to_owned())),
@@ -198,6 +209,9 @@ impl Store for Tap {
     }
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>> {
         pass!(self.claim_timers(node, now, limit))
+    }
+    async fn outlook(&self, node: Uuid, now: Time, workers: &[String]) -> Result<Outlook> {
+        pass!(self.outlook(node, now, workers))
     }
     async fn next_due(&self) -> Result<Option<Time>> {
         pass!(self.next_due())

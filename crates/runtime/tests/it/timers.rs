@@ -113,6 +113,7 @@ async fn a_due_row_nobody_announced_is_found_within_half_a_minute() {
         visible_at: before,
         attempt: 0,
         owner: None,
+        taken_over: 0,
     };
     world.write(vec![Write::Signal(row)]).await;
     node.output(id).await;
@@ -130,7 +131,15 @@ async fn a_timer_row_behind_the_nodes_back_is_found_not_before_it_is_due() {
     pass(secs(600)).await;
     assert_eq!(world.view(id).await.state_version, 1);
     let due_at = world.now().after(Span::from_secs(40));
-    let row = TimerRow { instance: id, token, due_at, envelope: b"{}".to_vec(), attempt: 0, owner: None };
+    let row = TimerRow {
+        instance: id,
+        token,
+        due_at,
+        envelope: b"{}".to_vec(),
+        attempt: 0,
+        owner: None,
+        taken_over: 0,
+    };
     world.write(vec![Write::Timer(row)]).await;
     node.output(id).await;
     let ended = world.view(id).await.row.ended_at.unwrap();
@@ -144,8 +153,15 @@ async fn a_timer_with_a_strangers_token_changes_nothing_and_is_counted_as_stale(
     node.deploy("d", "do: [ { rest: { wait: { days: 9 } } } ]").await;
     let id = node.start("d", json!({})).await;
     let due_at = world.now();
-    let row =
-        TimerRow { instance: id, token: 4711, due_at, envelope: b"{}".to_vec(), attempt: 0, owner: None };
+    let row = TimerRow {
+        instance: id,
+        token: 4711,
+        due_at,
+        envelope: b"{}".to_vec(),
+        attempt: 0,
+        owner: None,
+        taken_over: 0,
+    };
     world.write(vec![Write::Timer(row)]).await;
     until(|| async { world.counts().await.timers == 1 }).await;
     assert_eq!(world.view(id).await.state_version, 1);

@@ -54,9 +54,15 @@ enum Alone {
     Ended(Outcome),
 }
 
-/// Makes the batch durable over a connection on which no transaction is open. If this answers, none is open after it
-/// either.
-pub(super) async fn apply(session: &Session, by: Uuid, commits: &[Commit]) -> Result<Vec<Outcome>> {
+/// What became of a batch.
+pub(super) struct Applied {
+    pub(super) outcomes: Vec<Outcome>,
+    /// A transaction is open, and lands them when it does.
+    pub(super) open: bool,
+}
+
+/// Writes the batch over a connection on which no transaction is open. None is after it either if this answers `Fenced`.
+pub(super) async fn apply(session: &Session, by: Uuid, commits: &[Commit]) -> Result<Applied> {
     let begin = begin(by, commits);
     let mut outcomes: Vec<Option<Outcome>> = vec![None; commits.len()];
     let (mut passes, mut rivalries, mut careful) = (0, 0, false);
@@ -75,8 +81,8 @@ pub(super) async fn apply(session: &Session, by: Uuid, commits: &[Commit]) -> Re
         };
         match pass {
             Ok(Pass::Whole) => {
-                session.command("COMMIT").await.map_err(unknown)?;
-                break;
+                let outcomes = outcomes.into_iter().map(|one| one.unwrap_or(Outcome::Committed)).collect();
+                return Ok(Applied { outcomes, open: true });
             }
             Ok(Pass::Lost(lost)) => {
                 outcomes = before;
@@ -101,7 +107,7 @@ pub(super) async fn apply(session: &Session, by: Uuid, commits: &[Commit]) -> Re
         }
         session.command("ROLLBACK").await.map_err(error)?;
     }
-    Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Committed)).collect())
+    Ok(Applied { outcomes: outcomes.into_iter().flatten().collect(), open: false })
 }
 
 /// What ends a pass without an outcome.
@@ -141,14 +147,6 @@ fn begin(by: Uuid, commits: &[Commit]) -> String {
         );
     }
     text
-}
-
-/// A COMMIT that was not answered may have landed. One that was refused by a living server has not.
-fn unknown(err: PgError) -> Error {
-    match err.as_db_error() {
-        Some(db) if db.severity() == "ERROR" => error(err),
-        _ => Error::Unknown(super::error::said(&err)),
-    }
 }
 
 struct Work<'a> {
@@ -393,6 +391,7 @@ fn missed(rows: &Rows<'_>, answer: &[Row]) -> Vec<Source> {
             .filter_map(|column| match column {
                 Column::Text(values) => values[place].map(|text| text.0.to_owned()),
                 Column::Id(values) => values[place].map(|id| id.to_string()),
+                Column::Int(values) => values[place].map(|number| number.to_string()),
                 _ => None,
             })
             .collect()

@@ -5,7 +5,7 @@ use super::{
     claim, migrate, node,
     pool::{self, Address, Options, Pool},
     read,
-    session::Scope,
+    session::{Scope, Shared},
     value::{Value, get, text, time},
 };
 use crate::{by_preference, hint::Relay, port::*};
@@ -23,8 +23,8 @@ const LEASE_CONNECTIONS_MAX: usize = 2;
 
 /// The PostgreSQL store.
 pub struct Postgres {
-    pub(super) writers: Pool,
-    pub(super) readers: Pool,
+    pub(super) writers: Arc<Pool>,
+    pub(super) readers: Arc<Pool>,
     /// Renewals of the lease wait for nothing else.
     pub(super) lease: Arc<Pool>,
     pub(super) database_clock: bool,
@@ -73,15 +73,17 @@ impl Postgres {
         let sent = Arc::<AtomicU64>::default();
         let batches = Batches::default();
         let pool = |connections_max, sent: &Arc<AtomicU64>| {
-            Pool::new(address.clone(), options.pooled, connections_max, sent.clone())
+            let shared =
+                Shared { pooled: options.pooled, sent: sent.clone(), answer_max: options.answer_max };
+            Pool::new(address.clone(), connections_max, shared)
         };
         let listen = match &options.listen_url {
             Some(url) => (pool::address(url, &mut Options::default())?, true),
             None => (address.clone(), !options.pooled),
         };
         let store = Postgres {
-            writers: pool(options.writers_max, &batches.statements),
-            readers: pool(options.readers_max, &sent),
+            writers: Arc::new(pool(options.writers_max, &batches.statements)),
+            readers: Arc::new(pool(options.readers_max, &sent)),
             lease: Arc::new(pool(LEASE_CONNECTIONS_MAX, &sent)),
             batches,
             crowded: claim::Crowded::default(),

@@ -3,6 +3,7 @@
 use super::{
     error_group,
     event::subscriber_key,
+    schedule,
     statement::Statement as S,
     value::{Value, bytes, id, int, maybe_bytes, maybe_id, maybe_text, maybe_time, text, time, token},
 };
@@ -134,7 +135,7 @@ fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
     })
 }
 
-/// What happens to deliveries after they are made.
+/// What happens to deliveries and schedules after they are made.
 fn bind_delivery<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
     Some(match write {
         Write::Release { row: QueueKey::Delivery { id: of }, owner } => {
@@ -154,6 +155,12 @@ fn bind_delivery<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
             let values = vec![text(tenant), id(*of), int((*attempt).into()), time(*visible_at)];
             guard(S::ExtendDelivery, Conflict::Gone, values)
         }
+        Write::PutSchedule { schedule: row, expected_version } if *expected_version > 0 => {
+            let mut values = schedule::values(tenant, row);
+            values.push(int(*expected_version));
+            guard(S::UpdateSchedule, Conflict::Version, values)
+        }
+        Write::Slot(row) => guard(S::Slot, Conflict::Exists, schedule::slot_values(tenant, row)),
         _ => return None,
     })
 }

@@ -117,14 +117,15 @@ macro_rules! tenants_of {
 macro_rules! own_signals {
     () => {
         " UPDATE wf_signal_q q SET owner = $1 FROM due WHERE q.tenant = due.tenant AND q.id = due.id
-        RETURNING q.tenant, q.id, q.instance, q.signal_type, q.envelope, q.created_at, q.visible_at, q.attempt"
+        RETURNING q.tenant, q.id, q.instance, q.signal_type, q.envelope, q.created_at, q.visible_at, q.attempt,
+            q.taken_over"
     };
 }
 macro_rules! own_timers {
     () => {
         " UPDATE wf_schedule_q q SET owner = $1 FROM due
         WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
-        RETURNING q.tenant, q.instance, q.token, q.due_at, q.envelope, q.attempt"
+        RETURNING q.tenant, q.instance, q.token, q.due_at, q.envelope, q.attempt, q.taken_over"
     };
 }
 
@@ -161,11 +162,11 @@ pub(super) const CALLS: Fair = Fair {
         " UPDATE calls q SET owner = $1 FROM due
         WHERE q.tenant = due.tenant AND q.instance = due.instance AND q.token = due.token
         RETURNING q.tenant, q.instance, q.token, q.target, q.envelope, q.created_at, q.visible_at, q.attempt,
-            q.last_error"
+            q.last_error, q.taken_over"
     ),
 };
 pub(super) const CALLS_OF: &str =
-    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error, taken_over
     FROM calls WHERE tenant = $1 AND instance = $2 ORDER BY token LIMIT $3";
 
 /// Queues whose last claim left something behind: the next one shares out. While all that is due fits into one claim
@@ -266,17 +267,12 @@ impl Postgres {
         let params: Vec<_> = values.iter().map(Value::param).collect();
         session.prepare(FENCED, &member).await.map_err(error)?;
         session.prepare(sql, &params).await.map_err(error)?;
-        let asked = vec![
-            session.command(&begin),
-            session.ask(FENCED, member),
-            session.ask(sql, params),
-            session.command("COMMIT"),
-        ];
+        let asked = vec![session.command(&begin), session.ask(FENCED, member), session.ask(sql, params)];
         let answers = in_order(asked).await.into_iter().collect::<std::result::Result<Vec<_>, _>>();
         let answers = answers.map_err(error)?;
         node::not_fenced(&answers[1])?;
         let claimed = answers[2].iter().map(|row| map(row, Some(node)).map_err(error)).collect();
-        session.done();
+        session.land().await?;
         claimed
     }
 }
@@ -293,6 +289,7 @@ pub(super) fn signal(row: &Row, owner: Option<Uuid>) -> std::result::Result<Clai
             visible_at: time_at(row, 6)?,
             attempt: get::<i64>(row, 7)? as u32,
             owner,
+            taken_over: get::<i64>(row, 8)? as u32,
         },
     })
 }
@@ -307,6 +304,7 @@ pub(super) fn timer(row: &Row, owner: Option<Uuid>) -> std::result::Result<Claim
             envelope: get(row, 4)?,
             attempt: get::<i64>(row, 5)? as u32,
             owner,
+            taken_over: get::<i64>(row, 6)? as u32,
         },
     })
 }
@@ -324,6 +322,7 @@ pub(super) fn call(row: &Row, owner: Option<Uuid>) -> std::result::Result<Claime
             attempt: get::<i64>(row, 7)? as u32,
             last_error: get(row, 8)?,
             owner,
+            taken_over: get::<i64>(row, 9)? as u32,
         },
     })
 }

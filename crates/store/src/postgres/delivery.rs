@@ -24,9 +24,14 @@ const CLAIM_MAX: usize = 1_000;
 
 /// Workers and tenants with something in the backlog, the time of the oldest and the tenant's weight, one step along the
 /// index each.
-const WAITING: &str = "WITH RECURSIVE backlog(worker, tenant) AS (
+macro_rules! waiting {
+    ($workers:literal) => {
+        concat!(
+            "WITH RECURSIVE backlog(worker, tenant) AS (
         SELECT w.worker, (SELECT min(d.tenant) FROM deliveries d WHERE d.owner IS NULL AND d.worker = w.worker)
-        FROM unnest($1) AS w(worker)
+        FROM unnest(",
+            $workers,
+            ") AS w(worker)
         UNION ALL SELECT b.worker, (SELECT min(d.tenant) FROM deliveries d
             WHERE d.owner IS NULL AND d.worker = b.worker AND d.tenant > b.tenant)
         FROM backlog b WHERE b.tenant IS NOT NULL)
@@ -34,11 +39,17 @@ const WAITING: &str = "WITH RECURSIVE backlog(worker, tenant) AS (
             WHERE d.owner IS NULL AND d.worker = backlog.worker AND d.tenant = backlog.tenant),
         coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
     FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
-        WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))";
+        WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))"
+        )
+    };
+}
+pub(super) use waiting;
+const WAITING: &str = waiting!("$1");
 
 macro_rules! columns {
     () => {
-        "q.tenant, q.id, q.worker, q.order_key, q.created_at, q.visible_at, q.attempt, q.events, q.last_error"
+        "q.tenant, q.id, q.worker, q.order_key, q.created_at, q.visible_at, q.attempt, q.events, q.last_error,
+        q.taken_over"
     };
 }
 /// Of one order key only the row before which there is none.
@@ -206,11 +217,11 @@ impl Postgres {
         let begin = super::base::begin(scope, &format!(", {}", super::apply::SETTINGS));
         let params: Vec<_> = values.iter().map(Value::param).collect();
         session.prepare(sql, &params).await.map_err(error)?;
-        let asked = vec![session.command(&begin), session.ask(sql, params), session.command("COMMIT")];
+        let asked = vec![session.command(&begin), session.ask(sql, params)];
         let answers = super::session::in_order(asked).await;
         let answers = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(error)?;
         let rows = answers[1].iter().map(|row| map(row).map_err(error)).collect();
-        session.done();
+        session.land().await?;
         rows
     }
 }
@@ -233,9 +244,10 @@ fn delivery(row: &Row, owner: Option<Uuid>) -> std::result::Result<Placed, PgErr
             events: EventIds::new(get(row, 7)?),
             last_error: get(row, 8)?,
             owner,
+            taken_over: get::<i64>(row, 9)? as u32,
         },
     };
-    Ok((get(row, 9)?, claimed))
+    Ok((get(row, 10)?, claimed))
 }
 
 pub(super) async fn put_worker(to: &Session, tenant: &str, row: &WorkerRow, expected_version: i64) -> Ended {

@@ -25,8 +25,10 @@ const DEAD_ROWS_MAX: i64 = 50_000;
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(20);
 /// A machine's clock that is further off is worth setting, although nothing rests on it.
 const SKEW_SECS_MAX: i64 = 5;
+/// Transactions that a standby may be behind before it is worth a word: minutes of a busy deployment.
+const BEHIND_MAX: i64 = 100_000;
 /// Connections one node may use.
-const PER_NODE: i64 = 12;
+const PER_NODE: i64 = 13;
 
 const VERSION: &str =
     "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')";
@@ -43,7 +45,7 @@ const CONNECTIONS: &str = "SELECT current_setting('max_connections')::bigint
         - current_setting('superuser_reserved_connections')::bigint,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
     (SELECT rolconnlimit::bigint FROM pg_roles WHERE rolname = current_user)";
-/// Whoever holds back the horizon for longest: a transaction, a prepared one, or a replication slot.
+/// Whoever holds back the horizon for longest: a transaction or a prepared one.
 const OLDEST: &str = "SELECT what, secs FROM (
     SELECT format('process %s (%s, %s)', pid, coalesce(nullif(application_name, ''), 'no name'), state) AS what,
         extract(epoch FROM clock_timestamp() - xact_start)::bigint AS secs
@@ -51,6 +53,15 @@ const OLDEST: &str = "SELECT what, secs FROM (
         AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND backend_type = 'client backend'
     UNION ALL SELECT format('prepared transaction %s', gid), extract(epoch FROM clock_timestamp() - prepared)::bigint
     FROM pg_prepared_xacts WHERE database = current_database()) held ORDER BY secs DESC LIMIT 1";
+/// Standbys hold the horizon back as well, over a slot or, with hot_standby_feedback, over their connection. They say which
+/// transaction is the oldest they need, not since when: what counts is how many have begun after it.
+const FARTHEST: &str = "SELECT what, back FROM (
+    SELECT format('replication slot %s (%s)', slot_name, CASE WHEN active THEN 'in use' ELSE 'nobody uses it' END) AS what,
+        greatest(age(xmin), age(catalog_xmin))::bigint AS back
+    FROM pg_replication_slots WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
+    UNION ALL SELECT format('standby %s at process %s', coalesce(nullif(application_name, ''), 'without a name'), pid),
+        age(backend_xmin)::bigint
+    FROM pg_stat_replication WHERE backend_xmin IS NOT NULL) held ORDER BY back DESC LIMIT 1";
 const DEAD_ROWS: &str = "SELECT relname::text, n_dead_tup, n_live_tup FROM pg_stat_user_tables
     WHERE schemaname = current_schema() AND n_dead_tup > $1 AND n_dead_tup > n_live_tup ORDER BY n_dead_tup DESC LIMIT 3";
 const NOW_US: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -65,12 +76,15 @@ const BACKLOG: &str = "SELECT 'signals', count(*), coalesce(($1 - min(visible_at
     UNION ALL SELECT 'timers', count(*), coalesce(($1 - min(due_at)) / 1000000, 0)::bigint
     FROM wf_schedule_q WHERE owner IS NULL AND due_at <= $1
     UNION ALL SELECT 'calls', count(*), coalesce(($1 - min(visible_at)) / 1000000, 0)::bigint
-    FROM calls WHERE owner IS NULL AND visible_at <= $1";
+    FROM calls WHERE owner IS NULL AND visible_at <= $1
+    UNION ALL SELECT 'deliveries', count(*), coalesce(($1 - min(visible_at)) / 1000000, 0)::bigint
+    FROM deliveries WHERE owner IS NULL AND visible_at <= $1";
 /// Rows whose owner has no lease row, or only one that ended: nobody will do them until somebody takes over.
 const ORPHANS: &str = "WITH living AS (SELECT name FROM wf_host_locks WHERE kind = 'node' AND NOT fenced)
     SELECT (SELECT count(*) FROM wf_signal_q WHERE owner IS NOT NULL AND owner NOT IN (SELECT name FROM living))
     + (SELECT count(*) FROM wf_schedule_q WHERE owner IS NOT NULL AND owner NOT IN (SELECT name FROM living))
-    + (SELECT count(*) FROM calls WHERE owner IS NOT NULL AND owner NOT IN (SELECT name FROM living))";
+    + (SELECT count(*) FROM calls WHERE owner IS NOT NULL AND owner NOT IN (SELECT name FROM living))
+    + (SELECT count(*) FROM deliveries WHERE owner IS NOT NULL AND owner NOT IN (SELECT name FROM living))";
 const STUCK: &str = "SELECT i.tenant, i.id FROM wf_instances i
     JOIN wf_runtime_states s ON s.tenant = i.tenant AND s.runtime_instance_id = i.id
     WHERE i.status IN ('running', 'waiting', 'cancelling') AND i.updated_at < $1
@@ -294,11 +308,15 @@ impl Look<'_> {
                 remedy,
             )]);
         }
-        let Some(row) = self.ask(OLDEST, &[]).await?.into_iter().next() else {
-            return Ok(vec![Finding::good("oldest snapshot", "none is held")]);
+        let oldest = match self.ask(OLDEST, &[]).await?.first() {
+            Some(row) => held(&get::<String>(row, 0)?, get(row, 1)?),
+            None => Finding::good("oldest snapshot", "none is held"),
         };
-        let (what, secs): (String, i64) = (get(&row, 0)?, get(&row, 1)?);
-        Ok(vec![held(&what, secs)])
+        let farthest = match self.ask(FARTHEST, &[]).await?.first() {
+            Some(row) => Some(held_back(&get::<String>(row, 0)?, get(row, 1)?)),
+            None => None,
+        };
+        Ok([oldest].into_iter().chain(farthest).collect())
     }
 
     async fn vacuum(&self) -> Found {
@@ -436,10 +454,29 @@ fn held(what: &str, secs: i64) -> Finding {
     }
 }
 
+/// What is said of the standby that holds back the horizon farthest.
+fn held_back(what: &str, back: i64) -> Finding {
+    match back > BEHIND_MAX {
+        true => Finding::warning(
+            "standby's snapshot",
+            format!("{what} holds back {back} transactions: dead rows stay"),
+            "drop the slot if nobody uses it (pg_drop_replication_slot); else end the long query on the standby, or turn hot_standby_feedback off there",
+        ),
+        false => Finding::good("standby's snapshot", format!("{what} holds back {back} transactions")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::State;
+
+    #[test]
+    fn a_standby_is_worth_a_word_once_it_is_far_behind() {
+        assert_eq!(held_back("slot a", BEHIND_MAX).state, State::Good);
+        let far = held_back("slot a", BEHIND_MAX + 1);
+        assert!(far.state == State::Warning && far.found.contains("slot a") && !far.remedy.is_empty());
+    }
 
     #[test]
     fn a_snapshot_is_worth_a_word_once_it_is_old() {

@@ -22,6 +22,15 @@ pub(super) fn error(err: PgError) -> Error {
     }
 }
 
+/// The answer for a COMMIT that failed. One that was not answered may have landed; one that was refused by a living server
+/// has not.
+pub(super) fn unknown(err: PgError) -> Error {
+    match err.as_db_error() {
+        Some(db) if db.severity() == "ERROR" => error(err),
+        _ => Error::Unknown(said(&err)),
+    }
+}
+
 /// What an operator does about it, if the code says that nothing is wrong but how the database is used.
 fn remedy(code: &SqlState) -> Option<&'static str> {
     const POOLER: &str =

@@ -83,6 +83,26 @@ const RELEASE: [&str; 4] = [
     "UPDATE calls SET owner = NULL WHERE owner = $1 RETURNING 1",
     "UPDATE deliveries SET owner = NULL WHERE owner = $1 RETURNING 1",
 ];
+/// The same, and counts it: what the row leads to may be what ended the node.
+const TAKE_OVER: [&str; 4] = [
+    "UPDATE wf_signal_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner = $1 RETURNING 1",
+    "UPDATE wf_schedule_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner = $1 RETURNING 1",
+    "UPDATE calls SET owner = NULL, taken_over = taken_over + 1 WHERE owner = $1 RETURNING 1",
+    "UPDATE deliveries SET owner = NULL, taken_over = taken_over + 1 WHERE owner = $1 RETURNING 1",
+];
+
+macro_rules! orphans {
+    ($queue:literal) => {
+        concat!(
+            "UPDATE ",
+            $queue,
+            " SET owner = NULL, taken_over = taken_over + 1 WHERE owner IS NOT NULL AND owner NOT IN
+            (SELECT name FROM wf_host_locks WHERE kind = 'node' AND NOT fenced) RETURNING 1"
+        )
+    };
+}
+const ORPHANS: [&str; 4] =
+    [orphans!("wf_signal_q"), orphans!("wf_schedule_q"), orphans!("calls"), orphans!("deliveries")];
 
 /// How often a take-over that met a batch in flight is tried.
 const TRIES_MAX: usize = 3;
@@ -119,7 +139,8 @@ pub(super) async fn time(session: &Session) -> Result<Time> {
 }
 
 pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_us: i64) -> Result<Renewed> {
-    let rows = session.query(RENEW, &[id(node), now, int(lease_us)]).await.map_err(error)?;
+    // Whoever asked waits for a while only; the connection is kept until the answer comes.
+    let rows = session.query_patiently(RENEW, &[id(node), now, int(lease_us)]).await.map_err(error)?;
     let row = rows.first().ok_or(Error::Fenced)?;
     let read = || Ok(Renewed { another_ended: row.try_get(0)?, now: Some(Time(row.try_get(1)?)) });
     read().map_err(error)
@@ -130,15 +151,33 @@ pub(super) async fn take_over(session: &Session, node: Uuid, now: Value<'_>) -> 
     let member = session.query(FENCED, &[id(node)]).await.map_err(error)?;
     not_fenced(&member)?;
     let expired = session.query(EXPIRED, &[id(node), now]).await.map_err(error)?;
-    let mut rows = 0;
+    let (mut rows, mut stuck) = (0, None);
     for row in expired {
         let other: Uuid = row.try_get(0).map_err(error)?;
         // Alone on the key: whatever the node had in flight has ended.
         let lock =
             format!("; SET LOCAL lock_timeout = '10s'; SELECT pg_advisory_xact_lock({})", fence_key(other));
-        rows += release(session, &lock, FENCE, other, &[id(other), now]).await?;
+        match release(session, &lock, FENCE, other, &[id(other), now]).await {
+            Ok(freed) => rows += freed,
+            // Something that it had in flight has not ended. That is no reason to leave the others where they are.
+            Err(err) => {
+                session.command("ROLLBACK").await.map_err(error)?;
+                stuck = Some(err);
+            }
+        }
     }
     session.query(FORGET_FENCED, &[now]).await.map_err(error)?;
+    rows += free_orphans(session).await?;
+    stuck.map_or(Ok(rows), Err)
+}
+
+/// Frees rows of nodes that are fenced or unknown: a program that does not know a table yet fences a node and leaves
+/// what that one owned there. A node joins before it owns anything, so whoever is not seen here is gone.
+async fn free_orphans(session: &Session) -> Result<u64> {
+    let mut rows = 0;
+    for sql in ORPHANS {
+        rows += session.transact(&begin(Scope::All, ""), sql, &[]).await?.len() as u64;
+    }
     Ok(rows)
 }
 
@@ -186,8 +225,9 @@ async fn release_once(
     session.command(&begin(Scope::All, lock)).await?;
     let marked = session.query(mark, values).await?;
     let mut rows = 0;
+    let statements = if mark == LEAVE { RELEASE } else { TAKE_OVER };
     if mark == LEAVE || !marked.is_empty() {
-        for sql in RELEASE {
+        for sql in statements {
             rows += session.query(sql, &[id(node)]).await?.len() as u64;
         }
     }

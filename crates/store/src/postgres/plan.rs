@@ -156,8 +156,7 @@ fn is_rare(write: &Write) -> bool {
         | SetStanding { .. }
         | PutSecret { .. }
         | DeleteSecret { .. }
-        | PutSchedule { .. }
-        | Slot(_)
+        | PutSchedule { expected_version: 0, .. }
         | PutCollection { .. }
         | ResetCollection { .. }
         | MoveInstance { .. }
@@ -201,7 +200,9 @@ fn is_rare(write: &Write) -> bool {
         | OutboxSent { .. }
         | Subscribe { .. }
         | Unsubscribe { .. }
-        | EventTaken { .. } => false,
+        | EventTaken { .. }
+        | PutSchedule { .. }
+        | Slot(_) => false,
     }
 }
 
@@ -283,6 +284,9 @@ fn touched_rows(write: &Write, key: &mut Meet<'_>) {
         Write::TaskEvent(row) => key("task event", &|h| (&row.task, row.sequence).hash(h)),
         Write::Outbox(row) => key("outbox", &|h| row.id.hash(h)),
         Write::OutboxSent { ids } => ids.iter().for_each(|id| key("outbox", &|h| id.hash(h))),
+        Write::PutSchedule { schedule, .. } => key("schedule", &|h| schedule.id.hash(h)),
+        Write::ScheduleFollows { id, .. } => key("schedule", &|h| id.hash(h)),
+        Write::Slot(row) => key("slot", &|h| (&row.schedule, row.slot.0).hash(h)),
         Write::Dataset(row) => key("dataset", &|h| row.id.hash(h)),
         Write::Items(row) => key("items", &|h| (&row.dataset, row.first, row.round).hash(h)),
         _ => {}

@@ -44,6 +44,12 @@ const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM in
         WHERE scope = 'start' AND created_at < $1 ORDER BY created_at LIMIT $2)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
 
+/// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
+const SLOTS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, schedule, slot FROM schedule_slots
+        WHERE at < greatest($1, $2) AND at < CASE WHEN outcome = 'failed' THEN $2 ELSE $1 END ORDER BY at LIMIT $3)
+    DELETE FROM schedule_slots x USING gone g
+    WHERE x.tenant = g.tenant AND x.schedule = g.schedule AND x.slot = g.slot RETURNING 1";
+
 /// What instances may have much of: at most $3 rows at a time.
 const BULK: [&str; 2] = [
     "WITH gone AS MATERIALIZED (SELECT m.tenant, m.dataset, m.first, m.round FROM unnest($1, $2) AS r(tenant, id)
@@ -134,6 +140,8 @@ async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, P
     let limit = limit.clamp(1, PURGE_MAX);
     session.query(ERRORS, &[time(faulted_before), int(limit as i64)]).await?;
     let keys = session.query(KEYS, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
+    let aged = [time(ended_before), time(faulted_before), int(limit as i64)];
+    let slots = session.query(SLOTS, &aged).await?.len() as u64;
     let from = after.unwrap_or((Time(i64::MIN), Uuid::nil()));
     let values = [time(ended_before), time(faulted_before), time(from.0), id(from.1), int(limit as i64)];
     let rows = session.query(ENDED, &values).await?;
@@ -146,9 +154,9 @@ async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, P
     }
     let instances = named.ids.len() as u64;
     if !forget(session, &named).await? {
-        return Ok(Purged { instances: 0, keys, next: Some(from) });
+        return Ok(Purged { instances: 0, keys, slots, next: Some(from) });
     }
-    Ok(Purged { instances, keys, next: last.filter(|_| rows.len() == limit) })
+    Ok(Purged { instances, keys, slots, next: last.filter(|_| rows.len() == limit) })
 }
 
 /// Deletes all that the instances have. `false` if there is more than may be deleted at once; they are then still there.

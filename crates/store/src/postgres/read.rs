@@ -1,7 +1,7 @@
 //! Statements that read by key, and what their rows hold. Lists are in `list`.
 
-use super::value::get;
-use crate::{rows::*, views::*};
+use super::{delivery::waiting, value::get};
+use crate::{port::Outlook, rows::*, views::*};
 use machine::{TenantId, Time};
 use tokio_postgres::{Error as PgError, Row, types::FromSql};
 
@@ -24,7 +24,9 @@ pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, cr
 pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
     FROM api_keys WHERE id = $1";
 /// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
-pub(super) const NEXT_DUE: &str = "SELECT
+macro_rules! next_due {
+    () => {
+        "
     (SELECT visible_at FROM wf_signal_q WHERE owner IS NULL ORDER BY visible_at LIMIT 1),
     (SELECT due_at FROM wf_schedule_q WHERE owner IS NULL ORDER BY due_at LIMIT 1),
     (WITH RECURSIVE backlog(tenant) AS (
@@ -32,8 +34,29 @@ pub(super) const NEXT_DUE: &str = "SELECT
         UNION ALL SELECT (SELECT min(c.tenant) FROM calls c WHERE c.owner IS NULL AND c.tenant > backlog.tenant)
         FROM backlog WHERE backlog.tenant IS NOT NULL)
      SELECT min((SELECT min(c.visible_at) FROM calls c WHERE c.owner IS NULL AND c.tenant = backlog.tenant))
-     FROM backlog),
-    EXISTS (SELECT 1 FROM tenants WHERE status <> 'active' AND status IN ('suspended', 'deleted'))";
+     FROM backlog)"
+    };
+}
+macro_rules! any_parked {
+    () => {
+        ", EXISTS (SELECT 1 FROM tenants WHERE status <> 'active' AND status IN ('suspended', 'deleted'))"
+    };
+}
+pub(super) const NEXT_DUE: &str = concat!("SELECT", next_due!(), any_parked!());
+/// All that the pumps of a node with nothing to do would ask, in one statement.
+pub(super) const OUTLOOK: &str = concat!(
+    "SELECT",
+    next_due!(),
+    ", (SELECT min(due_at) FROM schedules WHERE due_at IS NOT NULL),
+    (SELECT min(w.oldest) FROM (",
+    waiting!("$3"),
+    ") AS w(worker, tenant, oldest, weight)),
+    (SELECT seq FROM outbox ORDER BY seq LIMIT 1) IS NOT NULL,
+    (SELECT expires_at FROM events WHERE expires_at <= $1 ORDER BY expires_at LIMIT 1) IS NOT NULL,
+    EXISTS (SELECT 1 FROM wf_signal_q WHERE owner = $2) OR EXISTS (SELECT 1 FROM wf_schedule_q WHERE owner = $2)
+    OR EXISTS (SELECT 1 FROM calls WHERE owner = $2) OR EXISTS (SELECT 1 FROM deliveries WHERE owner = $2)",
+    any_parked!(),
+);
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 pub(super) const OWNED: &str = "SELECT 0::bigint, tenant, id, 0::bigint FROM wf_signal_q WHERE owner = $1
     UNION ALL SELECT 1, tenant, instance, token FROM wf_schedule_q WHERE owner = $1
@@ -97,6 +120,20 @@ pub(super) fn queue_key(row: &Row) -> Read<Claimed<QueueKey>> {
         _ => QueueKey::Delivery { id: name },
     };
     Ok(Claimed { tenant: tenant(row, 1)?, row: key })
+}
+
+/// An outlook, and whether any tenant is parked: then `queues` is of those too.
+pub(super) fn outlook(row: &Row) -> Read<(Outlook, bool)> {
+    let queues = [optional_time(row, 0)?, optional_time(row, 1)?, optional_time(row, 2)?];
+    let outlook = Outlook {
+        queues: queues.into_iter().flatten().min(),
+        slots: optional_time(row, 3)?,
+        deliveries: optional_time(row, 4)?,
+        outbox: get(row, 5)?,
+        events_expired: get(row, 6)?,
+        owns: get(row, 7)?,
+    };
+    Ok((outlook, get(row, 8)?))
 }
 
 pub(super) fn loaded(row: &Row) -> Read<LoadedState> {

@@ -1,8 +1,8 @@
-//! Reads of schedules, their ledger of slots, and the clocks of tenants.
+//! Reads of schedules, their ledger of slots, and the clocks of tenants; what is written of the first two.
 
 use super::{
     read::{optional_time, time},
-    value::get,
+    value::{Value, get, id, int, maybe_id, maybe_text, maybe_time, text, time as at_time},
 };
 use crate::rows::*;
 use machine::time::Span;
@@ -63,4 +63,43 @@ pub(super) fn slot(row: &Row) -> Result<SlotRow, PgError> {
         at: time(row, 6)?,
         detail: get(row, 7)?,
     })
+}
+
+/// A schedule as it is written.
+pub(super) fn values<'a>(tenant: &'a str, row: &'a ScheduleRow) -> Vec<Value<'a>> {
+    vec![
+        text(tenant),
+        id(row.id),
+        text(&row.namespace),
+        text(&row.name),
+        text(&row.version),
+        text(&row.kind),
+        text(&row.spec),
+        text(&row.time_zone),
+        text(&row.missed),
+        text(&row.status),
+        at_time(row.anchor),
+        maybe_time(row.last_slot),
+        maybe_time(row.next_slot),
+        maybe_time(row.due_at),
+        maybe_id(row.instance),
+        int(row.row_version),
+        at_time(row.created_at),
+        at_time(row.updated_at),
+    ]
+}
+
+/// A slot as it is written.
+pub(super) fn slot_values<'a>(tenant: &'a str, row: &'a SlotRow) -> Vec<Value<'a>> {
+    vec![
+        text(tenant),
+        id(row.schedule),
+        at_time(row.slot),
+        text(&row.outcome),
+        int(row.count.cast_signed()),
+        maybe_id(row.instance),
+        int(row.late.0),
+        at_time(row.at),
+        maybe_text(row.detail.as_deref()),
+    ]
 }

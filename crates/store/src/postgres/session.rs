@@ -13,7 +13,9 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
+    time::Duration,
 };
+use tokio::task::AbortHandle;
 use tokio_postgres::{
     Client, Error as PgError, Row, Statement,
     types::{ToSql, Type},
@@ -47,6 +49,20 @@ pub(super) struct Session {
     prepared: Option<Mutex<HashMap<String, Statement>>>,
     /// Statements sent over all connections of a store.
     sent: Arc<AtomicU64>,
+    /// What drives the connection.
+    driver: AbortHandle,
+    answer_max: Duration,
+}
+
+/// What sessions of a pool have in common.
+#[derive(Clone)]
+pub(super) struct Shared {
+    /// A transaction pooler stands in between.
+    pub(super) pooled: bool,
+    /// Counts statements.
+    pub(super) sent: Arc<AtomicU64>,
+    /// How long an answer may take.
+    pub(super) answer_max: Duration,
 }
 
 /// One statement of a pipeline, about to be sent.
@@ -56,8 +72,25 @@ pub(super) type Answer<'a> =
 pub(super) type Params<'a> = Vec<(&'a (dyn ToSql + Sync), Type)>;
 
 impl Session {
-    pub(super) fn new(client: Client, pooled: bool, sent: Arc<AtomicU64>) -> Session {
-        Session { client, prepared: (!pooled).then(Mutex::default), sent }
+    pub(super) fn new(client: Client, driver: AbortHandle, shared: Shared) -> Session {
+        let Shared { pooled, sent, answer_max } = shared;
+        Session { client, prepared: (!pooled).then(Mutex::default), sent, driver, answer_max }
+    }
+
+    /// Waits for an answer. When none comes in time the connection ends, and all that was asked over it fails as it does
+    /// when a connection is lost.
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = std::result::Result<T, PgError>>,
+    ) -> std::result::Result<T, PgError> {
+        let mut asked = std::pin::pin!(asked);
+        match tokio::time::timeout(self.answer_max, asked.as_mut()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.driver.abort();
+                asked.await
+            }
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -67,7 +100,14 @@ impl Session {
     /// Statements without parameters, one or several.
     pub(super) fn command<'a>(&'a self, sql: &'a str) -> Answer<'a> {
         self.sent.fetch_add(sql.split("; ").count() as u64, Ordering::Relaxed);
-        Box::pin(async move { self.client.batch_execute(sql).await.map(|()| Vec::new()) })
+        Box::pin(async move { self.in_time(self.client.batch_execute(sql)).await.map(|()| Vec::new()) })
+    }
+
+    /// COMMIT, however long it takes: a standby may be waited for, and whoever hung up would leave a process of the server
+    /// behind each time.
+    pub(super) async fn commit(&self) -> std::result::Result<(), PgError> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.client.batch_execute("COMMIT").await
     }
 
     /// Makes sure that `sql` can be sent at once.
@@ -77,13 +117,19 @@ impl Session {
             return Ok(());
         }
         let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let statement = self.client.prepare_typed(sql, &types).await?;
+        let statement = self.in_time(self.client.prepare_typed(sql, &types)).await?;
         prepared.lock().insert(sql.to_owned(), statement);
         Ok(())
     }
 
     /// Sent when first polled, without waiting for anything if `sql` is prepared.
     pub(super) fn ask<'a>(&'a self, sql: &'a str, params: Params<'a>) -> Answer<'a> {
+        let asked = self.ask_patiently(sql, params);
+        Box::pin(self.in_time(asked))
+    }
+
+    /// The same, however long it takes.
+    fn ask_patiently<'a>(&'a self, sql: &'a str, params: Params<'a>) -> Answer<'a> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let known = self.prepared.as_ref().and_then(|prepared| prepared.lock().get(sql).cloned());
         Box::pin(async move {
@@ -106,6 +152,17 @@ impl Session {
         let params = values.iter().map(Value::param).collect();
         self.prepare(sql, &params).await?;
         self.ask(sql, params).await
+    }
+
+    /// The same, however long the answer takes.
+    pub(super) async fn query_patiently(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> std::result::Result<Vec<Row>, PgError> {
+        let params = values.iter().map(Value::param).collect();
+        self.prepare(sql, &params).await?;
+        self.ask_patiently(sql, params).await
     }
 
     /// One statement between `begin` and COMMIT, in one round trip.

@@ -1,9 +1,9 @@
-//! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, schedules, clocks.
+//! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, new schedules, clocks.
 
 use super::{
-    delivery,
+    delivery, schedule,
     session::Session,
-    value::{Value, bytes, id, int, maybe_id, maybe_text, maybe_time, text, time},
+    value::{Value, bytes, id, int, maybe_text, maybe_time, text, time},
 };
 use crate::{commit::*, rows::*};
 use machine::time::Span;
@@ -58,14 +58,6 @@ const CREATE_SCHEDULE: &str =
     missed, status, anchor, last_slot, next_slot, due_at, instance, row_version, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
     ON CONFLICT DO NOTHING RETURNING 1";
-const UPDATE_SCHEDULE: &str =
-    "UPDATE schedules SET namespace = $3, name = $4, version = $5, kind = $6, spec = $7,
-    time_zone = $8, missed = $9, status = $10, anchor = $11, last_slot = $12, next_slot = $13, due_at = $14,
-    instance = $15, row_version = $16, created_at = $17, updated_at = $18
-    WHERE tenant = $1 AND id = $2 AND row_version = $19 RETURNING 1";
-const SLOT: &str =
-    "INSERT INTO schedule_slots (tenant, schedule, slot, outcome, count, instance, late_us, at, detail)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING 1";
 const SCHEDULE_FOLLOWS: &str = "UPDATE schedules SET next_slot = $4,
     due_at = CASE WHEN status = 'active' THEN $5 END, instance = NULL, row_version = row_version + 1
     WHERE tenant = $1 AND id = $2 AND instance = $3";
@@ -117,10 +109,9 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
             plain(to, MOVE_INSTANCE, &values).await?;
             plain(to, MOVE_STATE, &values).await
         }
-        Write::PutSchedule { schedule, expected_version } => {
-            put_schedule(to, tenant, schedule, *expected_version).await
+        Write::PutSchedule { schedule: row, .. } => {
+            guard(to, CREATE_SCHEDULE, &schedule::values(tenant, row), Conflict::Version).await
         }
-        Write::Slot(row) => guard(to, SLOT, &slot(tenant, row), Conflict::Exists).await,
         Write::ScheduleFollows { id: schedule, instance, next_slot, due_at } => {
             let values = [text(tenant), id(*schedule), id(*instance), time(*next_slot), time(*due_at)];
             plain(to, SCHEDULE_FOLLOWS, &values).await
@@ -221,48 +212,6 @@ async fn put_secret(to: &Session, tenant: &str, row: &SecretRow, expected: Optio
             guard(to, REPLACE_SECRET, &values, Conflict::Version).await
         }
     }
-}
-
-async fn put_schedule(to: &Session, tenant: &str, row: &ScheduleRow, expected: i64) -> Ended {
-    let values = [
-        text(tenant),
-        id(row.id),
-        text(&row.namespace),
-        text(&row.name),
-        text(&row.version),
-        text(&row.kind),
-        text(&row.spec),
-        text(&row.time_zone),
-        text(&row.missed),
-        text(&row.status),
-        time(row.anchor),
-        maybe_time(row.last_slot),
-        maybe_time(row.next_slot),
-        maybe_time(row.due_at),
-        maybe_id(row.instance),
-        int(row.row_version),
-        time(row.created_at),
-        time(row.updated_at),
-        int(expected),
-    ];
-    match expected {
-        0 => guard(to, CREATE_SCHEDULE, &values[..18], Conflict::Version).await,
-        _ => guard(to, UPDATE_SCHEDULE, &values, Conflict::Version).await,
-    }
-}
-
-fn slot<'a>(tenant: &'a str, row: &'a SlotRow) -> [Value<'a>; 9] {
-    [
-        text(tenant),
-        id(row.schedule),
-        time(row.slot),
-        text(&row.outcome),
-        int(row.count.cast_signed()),
-        maybe_id(row.instance),
-        int(row.late.0),
-        time(row.at),
-        maybe_text(row.detail.as_deref()),
-    ]
 }
 
 /// Whatever the tenant has queued becomes due `by` earlier.

@@ -68,6 +68,17 @@ statements! {
          priority, due_at, version, created_at, updated_at, ended_at, payload, form, result, expected,
          ord)
          WHERE t.tenant = r.tenant AND t.id = r.id AND t.version = r.expected RETURNING r.ord";
+    UpdateSchedule(0) = "UPDATE schedules s SET namespace = r.namespace, name = r.name, version = r.version, kind = r.kind,
+         spec = r.spec, time_zone = r.time_zone, missed = r.missed, status = r.status, anchor = r.anchor,
+         last_slot = r.last_slot, next_slot = r.next_slot, due_at = r.due_at, instance = r.instance,
+         row_version = r.row_version, created_at = r.created_at, updated_at = r.updated_at
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WITH ORDINALITY
+         AS r(tenant, id, namespace, name, version, kind, spec, time_zone, missed, status, anchor, last_slot,
+         next_slot, due_at, instance, row_version, created_at, updated_at, expected, ord)
+         WHERE s.tenant = r.tenant AND s.id = r.id AND s.row_version = r.expected RETURNING r.ord";
+    Slot(3) = "INSERT INTO schedule_slots (tenant, schedule, slot, outcome, count, instance, late_us, at, detail)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT DO NOTHING RETURNING tenant, schedule::text, slot::text";
     /// Before instances are created: an end may free the business key that a start of the same batch takes.
     UpdateInstance(0) = "UPDATE wf_instances i SET status = r.status, updated_at = r.updated_at, output = coalesce(r.output, i.output),
          error = CASE WHEN r.sets_error THEN r.error ELSE i.error END,

@@ -1,11 +1,11 @@
 //! The port over a pool of connections: which scope, which statement, which rows.
 
 use super::{
-    apply,
+    apply::{self, Applied},
     base::{Postgres, micros, of},
     claim, event as events_table, list, node, read, schedule,
     session::Scope,
-    value::{Value, get, id, int, maybe_text, text, time},
+    value::{Text, Value, get, id, int, maybe_text, text, time},
 };
 use crate::{commit::*, datasets::*, feed::*, port::*, rows::*, sqlite::compare_versions, views::*};
 use async_trait::async_trait;
@@ -29,7 +29,8 @@ impl Store for Postgres {
                 Err(Error::Fenced)
             }
             Err(err) => Err(err),
-            Ok(outcomes) => {
+            Ok(Applied { outcomes, open: true }) => session.land().await.map(|()| outcomes),
+            Ok(Applied { outcomes, open: false }) => {
                 session.done();
                 Ok(outcomes)
             }
@@ -177,6 +178,18 @@ impl Store for Postgres {
             Some((_, true)) => self.next_due_of_others().await,
             Some((times, false)) => Ok(times.into_iter().flatten().min().map(Time)),
             None => Ok(None),
+        }
+    }
+
+    async fn outlook(&self, node: Uuid, now: Time, workers: &[String]) -> Result<Outlook> {
+        let names: Vec<Text<'_>> = workers.iter().map(|name| Text(name)).collect();
+        let values = [time(now), id(node), Value::Texts(&names)];
+        let outlook = self.one(Scope::All, read::OUTLOOK, &values, read::outlook).await?;
+        let (outlook, parked) =
+            outlook.ok_or_else(|| Error::Unavailable("the database does not answer".into()))?;
+        match parked {
+            true => Ok(Outlook { queues: self.next_due_of_others().await?, ..outlook }),
+            false => Ok(outlook),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct DeliveryRow {
     pub attempt: u32,
     pub last_error: Option<Vec<u8>>,
     pub owner: Option<Uuid>,
+    /// Nodes that had it and ended without giving it back. The store counts; what is written with a row is not kept.
+    pub taken_over: u32,
 }
 
 impl DeliveryRow {

@@ -22,12 +22,12 @@ const CLAIM_MAX: usize = 1_000;
 
 // Each list runs along its partial index: due order, and nothing read that is not returned.
 pub(super) const SIGNALS: &str =
-    "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
+    "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt, taken_over
     FROM wf_signal_q WHERE owner IS NULL AND visible_at <= ?1 ORDER BY visible_at, tenant, id LIMIT ?2";
-pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt
+pub(super) const TIMERS: &str = "SELECT tenant, instance, token, due_at, envelope, attempt, taken_over
     FROM wf_schedule_q WHERE owner IS NULL AND due_at <= ?1 ORDER BY due_at, tenant, instance, token LIMIT ?2";
 const CALLS_OF: &str =
-    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error, taken_over
     FROM calls WHERE tenant = ?1 AND instance = ?2 ORDER BY token LIMIT ?3";
 
 /// Tenants with rows in the backlog of a queue, the time of the oldest and their weight, one step along the index each.
@@ -67,18 +67,18 @@ pub(super) struct Fair {
 
 pub(super) const FAIR_SIGNALS: Fair = Fair {
     tenants: tenants_of!("wf_signal_q", "visible_at"),
-    due: "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt
+    due: "SELECT tenant, id, instance, signal_type, envelope, created_at, visible_at, attempt, taken_over
     FROM wf_signal_q WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1 ORDER BY visible_at, id LIMIT ?2",
 };
 pub(super) const FAIR_TIMERS: Fair = Fair {
     tenants: tenants_of!("wf_schedule_q", "due_at"),
-    due: "SELECT tenant, instance, token, due_at, envelope, attempt
+    due: "SELECT tenant, instance, token, due_at, envelope, attempt, taken_over
     FROM wf_schedule_q WHERE owner IS NULL AND tenant = ?3 AND due_at <= ?1
     ORDER BY due_at, instance, token LIMIT ?2",
 };
 pub(super) const FAIR_CALLS: Fair = Fair {
     tenants: tenants_of!("calls", "visible_at"),
-    due: "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error
+    due: "SELECT tenant, instance, token, target, envelope, created_at, visible_at, attempt, last_error, taken_over
     FROM calls WHERE owner IS NULL AND tenant = ?3 AND visible_at <= ?1
     ORDER BY visible_at, instance, token LIMIT ?2",
 };
@@ -252,6 +252,7 @@ fn signal(row: &Row<'_>) -> rusqlite::Result<Claimed<SignalRow>> {
             visible_at: time(row, 6)?,
             attempt: row.get(7)?,
             owner: None,
+            taken_over: row.get(8)?,
         },
     })
 }
@@ -278,6 +279,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<Claimed<CallRow>> {
             attempt: row.get(7)?,
             last_error: row.get(8)?,
             owner: None,
+            taken_over: row.get(9)?,
         },
     })
 }
@@ -292,6 +294,7 @@ fn timer(row: &Row<'_>) -> rusqlite::Result<Claimed<TimerRow>> {
             envelope: row.get(4)?,
             attempt: row.get(5)?,
             owner: None,
+            taken_over: row.get(6)?,
         },
     })
 }

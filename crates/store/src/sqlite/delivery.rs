@@ -39,7 +39,8 @@ const IS_PARKED: &str =
 
 macro_rules! columns {
     () => {
-        "SELECT tenant, id, worker, order_key, created_at, visible_at, attempt, events, last_error FROM deliveries d"
+        "SELECT tenant, id, worker, order_key, created_at, visible_at, attempt, events, last_error, taken_over
+        FROM deliveries d"
     };
 }
 
@@ -206,6 +207,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Claimed<DeliveryRow>> {
             events: EventIds::new(row.get(7)?),
             last_error: row.get(8)?,
             owner: None,
+            taken_over: row.get(9)?,
         },
     })
 }

@@ -41,11 +41,18 @@ const RELEASE: [&str; 4] = [
     "UPDATE calls SET owner = NULL WHERE owner = ?1",
     "UPDATE deliveries SET owner = NULL WHERE owner = ?1",
 ];
+/// The same, and counts it.
+const TAKE_OVER: [&str; 4] = [
+    "UPDATE wf_signal_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner = ?1",
+    "UPDATE wf_schedule_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner = ?1",
+    "UPDATE calls SET owner = NULL, taken_over = taken_over + 1 WHERE owner = ?1",
+    "UPDATE deliveries SET owner = NULL, taken_over = taken_over + 1 WHERE owner = ?1",
+];
 const RELEASE_ALL: [&str; 4] = [
-    "UPDATE wf_signal_q SET owner = NULL WHERE owner IS NOT NULL",
-    "UPDATE wf_schedule_q SET owner = NULL WHERE owner IS NOT NULL",
-    "UPDATE calls SET owner = NULL WHERE owner IS NOT NULL",
-    "UPDATE deliveries SET owner = NULL WHERE owner IS NOT NULL",
+    "UPDATE wf_signal_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner IS NOT NULL",
+    "UPDATE wf_schedule_q SET owner = NULL, taken_over = taken_over + 1 WHERE owner IS NOT NULL",
+    "UPDATE calls SET owner = NULL, taken_over = taken_over + 1 WHERE owner IS NOT NULL",
+    "UPDATE deliveries SET owner = NULL, taken_over = taken_over + 1 WHERE owner IS NOT NULL",
 ];
 
 impl Core {
@@ -74,7 +81,7 @@ impl Core {
             member(connection, node)?;
             let mut rows = 0;
             for expired in expired(connection, node, now).map_err(error)? {
-                rows += release(connection, expired).map_err(error)?;
+                rows += release(connection, TAKE_OVER, expired).map_err(error)?;
             }
             let long_ago = Time(now.0.saturating_sub(FENCED_KEPT.0));
             connection.execute(FORGET_FENCED, [long_ago.0]).map_err(error)?;
@@ -86,7 +93,7 @@ impl Core {
     pub fn leave(&mut self, node: Uuid) -> Result<()> {
         self.transaction(|connection| {
             connection.prepare_cached(LEAVE).and_then(|mut s| s.execute([node.as_bytes()])).map_err(error)?;
-            release(connection, node).map_err(error).map(drop)
+            release(connection, RELEASE, node).map_err(error).map(drop)
         })
     }
 
@@ -148,9 +155,9 @@ fn expired(connection: &Connection, node: Uuid, now: Time) -> rusqlite::Result<V
     names.collect()
 }
 
-fn release(connection: &Connection, node: Uuid) -> rusqlite::Result<u64> {
+fn release(connection: &Connection, statements: [&str; 4], node: Uuid) -> rusqlite::Result<u64> {
     let mut rows = 0;
-    for sql in RELEASE {
+    for sql in statements {
         rows += connection.prepare_cached(sql)?.execute([node.as_bytes()])? as u64;
     }
     Ok(rows)

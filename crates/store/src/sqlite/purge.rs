@@ -37,6 +37,11 @@ pub(super) const KEYS: &str =
     "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
     WHERE scope = 'start' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
 
+/// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
+pub(super) const SLOTS: &str = "DELETE FROM schedule_slots WHERE (tenant, schedule, slot) IN (
+    SELECT tenant, schedule, slot FROM schedule_slots
+    WHERE at < max(?1, ?2) AND at < iif(outcome = 'failed', ?2, ?1) ORDER BY at LIMIT ?3)";
+
 /// What an instance may have much of: at most ?3 rows at a time.
 pub(super) const BULK: [&str; 3] = [
     "DELETE FROM dataset_items WHERE (tenant, dataset, first, round) IN (
@@ -79,12 +84,14 @@ fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
     let mut left = ROWS_MAX;
     let keys = execute(connection, KEYS, params![keys_before.0, limit as i64])?;
     execute(connection, ERRORS, params![faulted_before.0, limit as i64])?;
+    let slots = execute(connection, SLOTS, params![ended_before.0, faulted_before.0, limit as i64])?;
     let (at, id) = after.unwrap_or((machine::Time(i64::MIN), Uuid::nil()));
     let values = params![ended_before.0, faulted_before.0, at.0, id.as_bytes(), limit as i64];
     let page = ended(connection, values)?;
     let mut purged = Purged {
         instances: 0,
         keys: keys as u64,
+        slots: slots as u64,
         next: page.last().map(|last| last.mark).filter(|_| page.len() == limit),
     };
     let mut before = after;

@@ -160,6 +160,7 @@ fn born_owned_rows_write_no_index() {
             attempt: 0,
             last_error: None,
             owner,
+            taken_over: 0,
         })
     };
     let writes = vec![call(1, Some(NODE)), call(2, Some(NODE)), call(3, None)];
@@ -211,6 +212,7 @@ fn what_an_earlier_process_left_is_backlog() {
         visible_at: Time(0),
         attempt: 0,
         owner: Some(NODE),
+        taken_over: 0,
     };
     core.apply(NODE, &[Commit { tenant: acme(), writes: vec![Write::Signal(signal)] }]).unwrap();
     assert_eq!(core.adopt_all().unwrap(), 1);

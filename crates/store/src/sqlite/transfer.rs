@@ -188,12 +188,16 @@ mod tests {
     use crate::transfer::Kind;
     use std::collections::BTreeMap;
 
-    /// Columns that stay behind: who works on a row, and numbers that are given anew.
-    const LEFT: [(&str, &str); 7] = [
+    /// Columns that stay behind: who works on a row or did, and numbers that are given anew.
+    const LEFT: [(&str, &str); 11] = [
         ("wf_signal_q", "owner"),
         ("wf_schedule_q", "owner"),
         ("calls", "owner"),
         ("deliveries", "owner"),
+        ("wf_signal_q", "taken_over"),
+        ("wf_schedule_q", "taken_over"),
+        ("calls", "taken_over"),
+        ("deliveries", "taken_over"),
         ("deliveries", "seq"),
         ("outbox", "seq"),
         ("events", "position"),

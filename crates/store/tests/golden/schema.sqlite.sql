@@ -22,7 +22,7 @@ CREATE TABLE calls (
     attempt     INTEGER NOT NULL,
     owner       BLOB,
     envelope    BLOB    NOT NULL,
-    last_error  BLOB,
+    last_error  BLOB, taken_over INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, instance, token)
 ) WITHOUT ROWID;
 
@@ -73,7 +73,7 @@ CREATE TABLE deliveries (
     owner       BLOB,
     events      BLOB    NOT NULL CONSTRAINT events_are_ids CHECK (length(events) > 0 AND length(events) % 16 = 0),
     last_error  BLOB
-);
+, taken_over INTEGER NOT NULL DEFAULT 0);
 
 CREATE INDEX deliveries_age ON deliveries (tenant, created_at);
 
@@ -177,6 +177,8 @@ CREATE TABLE schedule_slots (
     detail    TEXT,
     PRIMARY KEY (tenant, schedule, slot)
 ) WITHOUT ROWID;
+
+CREATE INDEX schedule_slots_age ON schedule_slots (at);
 
 CREATE TABLE schedules (
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -366,7 +368,7 @@ CREATE TABLE wf_schedule_q (
     due_at    INTEGER NOT NULL,
     attempt   INTEGER NOT NULL,
     owner     BLOB,
-    envelope  BLOB    NOT NULL,
+    envelope  BLOB    NOT NULL, taken_over INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, instance, token)
 ) WITHOUT ROWID;
 
@@ -383,7 +385,7 @@ CREATE TABLE wf_signal_q (
     visible_at   INTEGER NOT NULL,
     attempt      INTEGER NOT NULL,
     owner        BLOB,
-    envelope     BLOB    NOT NULL,
+    envelope     BLOB    NOT NULL, taken_over INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
 

@@ -113,6 +113,7 @@ pub(crate) fn signal(number: u128, visible_at: i64, owner: Option<Uuid>) -> Sign
         visible_at: Time(visible_at),
         attempt: 0,
         owner,
+        taken_over: 0,
     }
 }
 
@@ -124,6 +125,7 @@ pub(crate) fn timer(token: u64, due_at: i64, owner: Option<Uuid>) -> TimerRow {
         envelope: b"{\"t\":1}".to_vec(),
         attempt: 0,
         owner,
+        taken_over: 0,
     }
 }
 
@@ -138,6 +140,7 @@ pub(crate) fn call(token: u64, visible_at: i64, owner: Option<Uuid>) -> CallRow 
         attempt: 0,
         last_error: None,
         owner,
+        taken_over: 0,
     }
 }
 
@@ -327,6 +330,7 @@ pub(crate) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }
 }
 

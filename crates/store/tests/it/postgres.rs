@@ -6,8 +6,19 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 10] =
-    ["core", "retention", "plans", "feed", "fair", "partitions", "deliveries", "buses", "standing", "errors"];
+const MIGRATIONS: [&str; 11] = [
+    "core",
+    "retention",
+    "plans",
+    "feed",
+    "fair",
+    "partitions",
+    "deliveries",
+    "buses",
+    "standing",
+    "errors",
+    "taken-over",
+];
 
 /// A database with tables, and whatever must live as long as it.
 pub(crate) async fn migrated() -> Option<scratch::Database> {
@@ -90,6 +101,33 @@ async fn a_transaction_that_names_no_tenant_sees_nothing() {
         assert_eq!(count(url, Some("other,acme")).await, 1);
         assert_eq!(count(url, Some("*")).await, 1);
     }
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_a_tenant_that_was_not_named() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    store.commit(node(1), vec![commit(vec![create(1)])]).await.unwrap();
+    let insert = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, origin, attempts, last_node, failed_at, envelope)
+        VALUES ('acme', gen_random_uuid(), 's', 'r', '', '', 0, gen_random_uuid(), 0, '')";
+    let update = "UPDATE wf_instances SET status = 'paused' WHERE tenant = 'acme'";
+    let give_away = "UPDATE wf_instances SET tenant = 'other' WHERE tenant = 'acme'";
+    for url in [&database.url, &database.owner_url] {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        for named in ["", "other"] {
+            client.execute("SELECT set_config('windlass.tenants', $1, false)", &[&named]).await.unwrap();
+            let refused = client.execute(insert, &[]).await.unwrap_err();
+            assert!(refused.as_db_error().unwrap().message().contains("row-level security"), "{refused:?}");
+            assert_eq!(client.execute(update, &[]).await.unwrap(), 0);
+            assert_eq!(client.execute("DELETE FROM wf_instances", &[]).await.unwrap(), 0);
+        }
+        client.execute("SELECT set_config('windlass.tenants', 'acme', false)", &[]).await.unwrap();
+        let refused = client.execute(give_away, &[]).await.unwrap_err();
+        assert!(refused.as_db_error().unwrap().message().contains("row-level security"), "{refused:?}");
+    }
+    assert_eq!(store.counts(None).await.unwrap().dead_letters, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -194,6 +232,28 @@ async fn statements_of(store: &Postgres, batch: Vec<Commit>) -> u64 {
     store.statements() - before
 }
 
+fn schedule(number: u128) -> ScheduleRow {
+    ScheduleRow {
+        id: id(number),
+        namespace: "n".into(),
+        name: format!("s{number}"),
+        version: "1.0.0".into(),
+        kind: "every".into(),
+        spec: "PT1M".into(),
+        time_zone: "UTC".into(),
+        missed: "latest".into(),
+        status: "active".into(),
+        anchor: Time(0),
+        last_slot: None,
+        next_slot: Some(Time(50)),
+        due_at: Some(Time(50)),
+        instance: None,
+        row_version: 1,
+        created_at: Time(0),
+        updated_at: Time(0),
+    }
+}
+
 #[tokio::test]
 async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
     let Some(database) = migrated().await else { return };
@@ -231,8 +291,26 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
         let consume = Write::ConsumeCall { instance: id(number), token: 1 };
         vec![consume, update(number, 2), Write::History(history)]
     };
+    let schedule = |number: u128, row_version: i64| {
+        let row = ScheduleRow { row_version, ..schedule(number) };
+        Write::PutSchedule { schedule: Box::new(row), expected_version: row_version - 1 }
+    };
+    for number in 1..=500 {
+        store.commit(node(1), vec![commit(vec![schedule(number, 1)])]).await.unwrap();
+    }
+    let slot = |number: u128| SlotRow {
+        schedule: id(number),
+        slot: Time(50),
+        outcome: "fired".into(),
+        count: 1,
+        instance: Some(id(number)),
+        late: machine::time::Span(0),
+        at: Time(50),
+        detail: None,
+    };
     type Of<'a> = &'a dyn Fn(u128) -> Vec<Write>;
-    let kinds: [(&str, Of<'_>, u64); 5] = [
+    let kinds: [(&str, Of<'_>, u64); 6] = [
+        ("slots", &|number| vec![schedule(number, 2), Write::Slot(slot(number))], 8),
         ("starts", &start, 9),
         ("steps", &step, 8),
         ("waits", &|number| vec![listen(number)], 9),
@@ -359,4 +437,105 @@ async fn a_pooler_that_the_address_does_not_tell_of_is_named_with_its_remedy() {
         }
     }
     panic!("the pooler lent the same connection every time");
+}
+
+/// Stops or resumes server processes; those that are stopped acknowledge what is sent to them and answer nothing.
+fn signal_processes(signal: &str, pids: &str) {
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    assert!(!pids.is_empty(), "there is somebody to stop");
+    assert!(std::process::Command::new("kill").arg(signal).args(&pids).status().unwrap().success());
+}
+
+/// F8: whoever is not answered does not wait for ever, and the next one is not harmed.
+#[tokio::test]
+async fn a_server_process_that_stands_still_holds_up_nobody_for_long() {
+    let Some(database) = migrated().await else { return };
+    let answer_max = std::time::Duration::from_secs(2);
+    let options = Options { readers_max: 1, writers_max: 1, answer_max, ..Options::default() };
+    let store = Postgres::open_with(&database.url, options).await.unwrap();
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    store.commit(node(1), vec![commit(vec![create(1)])]).await.unwrap();
+    let processes = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'windlass'";
+    let stopped = database.ask(processes).unwrap();
+    signal_processes("-STOP", &stopped);
+    let (read, written) =
+        tokio::join!(store.next_due(), store.commit(node(1), vec![commit(vec![create(2)])]));
+    signal_processes("-CONT", &stopped);
+    assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
+    assert!(matches!(written, Err(Error::Unavailable(_))), "nothing of it can have landed: {written:?}");
+    assert_eq!(store.next_due().await, Ok(None));
+    assert_eq!(store.commit(node(1), vec![commit(vec![create(2)])]).await, Ok(vec![Outcome::Committed]));
+}
+
+/// As when a standby is waited for: the outcome is not known, and the connection is used for nothing else meanwhile.
+#[tokio::test]
+async fn a_commit_that_is_not_answered_is_unknown_and_keeps_its_connection() {
+    let Some(database) = migrated().await else { return };
+    let answer_max = std::time::Duration::from_secs(1);
+    let options = Options { writers_max: 2, answer_max, ..Options::default() };
+    let store = Postgres::open_with(&database.url, options).await.unwrap();
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&database.owner_url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    // What is deferred happens inside COMMIT.
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+            $$BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NULL; END$$;
+        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON wf_instances DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION slow();
+        SELECT pg_advisory_lock(42)";
+    client.batch_execute(slow).await.unwrap();
+    for number in [1, 2] {
+        let written = store.commit(node(1), vec![commit(vec![create(number)])]).await;
+        assert!(matches!(written, Err(Error::Unknown(_))), "{written:?}");
+    }
+    let written = store.commit(node(1), vec![commit(vec![create(3)])]).await;
+    assert!(matches!(written, Err(Error::Unavailable(_))), "no third connection is made: {written:?}");
+    client.batch_execute("SELECT pg_advisory_unlock(42)").await.unwrap();
+    for tries in 0.. {
+        assert!(tries < 60, "what was unknown has landed, and there is room again");
+        if store.commit(node(1), vec![commit(vec![create(3)])]).await == Ok(vec![Outcome::Committed]) {
+            break;
+        }
+    }
+    for number in [1, 2, 3] {
+        assert!(store.load(&acme(), id(number)).await.unwrap().is_some(), "{number}");
+    }
+}
+
+/// A program from before there were deliveries fences a node and frees what it owned in the tables it knows.
+#[tokio::test]
+async fn what_an_older_program_left_owned_is_freed_by_the_next_take_over() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    for number in [1, 2] {
+        store.join(node(number), Time(0), LEASE_MS).await.unwrap();
+    }
+    let delivery = |number: u128, owner: u128| {
+        Write::Delivery(Box::new(DeliveryRow {
+            id: id(number),
+            worker: "mail".into(),
+            events: [id(9)].into_iter().collect(),
+            order_key: None,
+            created_at: Time(0),
+            visible_at: Time(0),
+            attempt: 0,
+            last_error: None,
+            owner: Some(node(owner)),
+            taken_over: 0,
+        }))
+    };
+    store.commit(node(1), vec![commit(vec![delivery(1, 1)])]).await.unwrap();
+    store.commit(node(2), vec![commit(vec![delivery(2, 2)])]).await.unwrap();
+    let fence =
+        format!("UPDATE wf_host_locks SET fenced = true WHERE kind = 'node' AND name = '{}'", node(1));
+    database.ask(&fence).unwrap();
+    assert_eq!(store.take_over(node(2), Time(1)).await, Ok(1), "and its own stays its own");
+    let ask =
+        DeliveryAsk { node: node(2), now: Time(1), limit: 9, workers: vec!["mail".into()], full: vec![] };
+    let claimed = store.claim_deliveries(&ask).await.unwrap();
+    assert_eq!(claimed.into_iter().map(|one| one.row.id).collect::<Vec<_>>(), [id(1)]);
+    let oldest = "SELECT oldest FROM schema_migrations WHERE name = 'deliveries'";
+    assert_eq!(database.ask(oldest).unwrap(), "7", "and no such program starts any more");
 }

@@ -73,6 +73,8 @@ pub(super) struct Bench {
     pub(super) arrivals: tokio::sync::mpsc::UnboundedReceiver<(u64, f64)>,
     /// The database and its address, if it is one.
     database: Option<(Arc<Postgres>, String)>,
+    /// The same as the other nodes have it open.
+    others: Vec<Arc<Postgres>>,
     nodes: Vec<Node>,
     /// Holds an old snapshot, if that is asked for.
     _snapshot: Option<postgres::probe::Snapshot>,
@@ -121,12 +123,14 @@ impl Bench {
         };
         let (sink, arrivals) = Sink::new();
         let mut nodes = vec![Node::start(parts_of(store, database.as_ref(), args, &sink)).await?];
+        let mut others = Vec::new();
         for _ in 1..args.nodes {
             let Some((_, url)) = &database else {
                 bail!("several nodes need a database: name one with --store")
             };
-            let another = Some((Arc::new(Postgres::open(url).await?), url.clone()));
-            let store: Arc<dyn Store> = another.as_ref().map(|(store, _)| store.clone()).context("opened")?;
+            let store = Arc::new(Postgres::open(url).await?);
+            others.push(store.clone());
+            let another = Some((store.clone(), url.clone()));
             nodes.push(Node::start(parts_of(store, another.as_ref(), args, &sink)).await?);
         }
         let snapshot = match (&database, args.held_snapshot) {
@@ -149,6 +153,7 @@ impl Bench {
             sink,
             arrivals,
             database,
+            others,
             nodes,
             _snapshot: snapshot,
             folder,
@@ -242,11 +247,19 @@ impl Bench {
     pub(super) async fn counted(&self) -> Result<Option<Counted>> {
         let Some((store, url)) = &self.database else { return Ok(None) };
         let counters = postgres::probe::counters(url).await?;
+        let (mut statements, mut written) = (store.statements(), store.written());
+        for store in &self.others {
+            let more = store.written();
+            statements += store.statements();
+            written.batches += more.batches;
+            written.commits += more.commits;
+            written.statements += more.statements;
+        }
         Ok(Some(Counted {
-            statements: store.statements() as f64,
+            statements: statements as f64,
             rows: counters.rows as f64,
             wal_bytes: counters.wal_bytes as f64,
-            written: store.written(),
+            written,
             statements_per_batch: 0.0,
             commits_per_batch: 0.0,
         }))
@@ -316,6 +329,9 @@ fn parts_of(
     if let Some((store, _)) = database {
         parts.hints = Arc::new(store.hints());
         parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
+    }
+    if let Some(commits) = args.batch_min {
+        parts.options.batch_min = commits;
     }
     if let Some(batches) = args.batches {
         parts.options.batches_in_flight_max = batches;

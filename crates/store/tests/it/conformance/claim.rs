@@ -258,3 +258,38 @@ pub(crate) async fn limit_holds(opened: &Opened) {
     assert_eq!(calls(opened, 0, 1).await[0].token, u64::MAX);
     opened.put(vec![Write::ConsumeCall { instance: id(1), token: u64::MAX }]).await;
 }
+
+pub(crate) async fn an_outlook_says_what_every_pump_would_ask(opened: &Opened) {
+    let (store, workers) = (&opened.store, ["mail".to_owned()]);
+    let outlook = async |workers: &[String]| store.outlook(node(1), Time(50), workers).await.unwrap();
+    let nothing = outlook(&workers).await;
+    assert_eq!(
+        (nothing.queues, nothing.slots, nothing.deliveries, nothing.outbox),
+        (None, None, None, false)
+    );
+    opened.put(vec![Write::Timer(timer(1, 600, None)), Write::Call(call(1, 100, Some(node(1))))]).await;
+    let delivery = DeliveryRow {
+        id: id(9),
+        worker: "mail".into(),
+        events: [id(8)].into_iter().collect(),
+        order_key: None,
+        created_at: Time(30),
+        visible_at: Time(40),
+        attempt: 0,
+        last_error: None,
+        owner: None,
+        taken_over: 0,
+    };
+    let event = OutboxRow {
+        id: id(7),
+        key: "k".into(),
+        event_type: "t".into(),
+        event: b"{}".to_vec(),
+        created_at: Time(1),
+    };
+    opened.put(vec![Write::Delivery(Box::new(delivery)), Write::Outbox(event)]).await;
+    let full = outlook(&workers).await;
+    assert_eq!((full.queues, full.deliveries), (Some(Time(600)), Some(Time(40))));
+    assert!(full.outbox && full.owns, "{full:?}");
+    assert_eq!(outlook(&[]).await.deliveries, None, "of workers that are not this node's");
+}

@@ -123,6 +123,7 @@ macro_rules! every_case {
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
                     next_due_is_the_earliest_unowned limit_holds a_row_says_where_it_stands
+                    next_due_is_the_earliest_unowned limit_holds an_outlook_says_what_every_pump_would_ask
                 }
                 delivery {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
@@ -159,12 +160,13 @@ macro_rules! every_case {
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
                     renewing_holds_off_take_over a_deployment_key_is_made_once
-                    one_node_at_a_time_holds_a_lock leases_fenced_long_ago_are_forgotten
+                    a_take_over_is_counted_and_leaving_is_not one_node_at_a_time_holds_a_lock leases_fenced_long_ago_are_forgotten
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
                 purge {
                     an_instance_goes_with_all_its_rows what_is_needed_stays keys_of_starts_go_by_age
                     a_call_is_bounded_and_goes_on_from_its_mark a_large_instance_takes_several_calls
+                    records_of_due_times_go_by_age
                 }
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions

@@ -149,3 +149,47 @@ pub(crate) async fn leases_fenced_long_ago_are_forgotten(opened: &Opened) {
         assert!(!store.hold(HostLock::Retention, node(2), Time(now), 5).await.unwrap());
     }
 }
+
+pub(crate) async fn a_take_over_is_counted_and_leaving_is_not(opened: &Opened) {
+    let owned = Some(node(1));
+    let delivery = DeliveryRow {
+        id: id(5),
+        worker: "mail".into(),
+        events: [id(8)].into_iter().collect(),
+        order_key: None,
+        created_at: Time(0),
+        visible_at: Time(0),
+        attempt: 0,
+        last_error: None,
+        owner: owned,
+        taken_over: 0,
+    };
+    let writes = vec![
+        Write::Signal(signal(1, 0, owned)),
+        Write::Timer(timer(1, 0, owned)),
+        Write::Call(call(1, 0, owned)),
+        Write::Delivery(Box::new(delivery)),
+    ];
+    opened.put(writes).await;
+    opened.store.join(node(2), Time(0), 2 * LEASE_MS).await.unwrap();
+    assert_eq!(opened.store.take_over(node(2), LATE).await.unwrap(), 4);
+    assert_eq!(counts(opened, node(2)).await, [1; 4]);
+    opened.store.join(node(3), Time(0), 4 * LEASE_MS).await.unwrap();
+    assert_eq!(opened.store.take_over(node(3), Time(3 * LEASE_MS * 1_000)).await.unwrap(), 4);
+    assert_eq!(counts(opened, node(3)).await, [2; 4]);
+    opened.store.leave(node(3)).await.unwrap();
+    opened.store.join(node(4), Time(0), LEASE_MS).await.unwrap();
+    assert_eq!(counts(opened, node(4)).await, [2; 4], "who leaves gives back");
+}
+
+/// Claims one row of each kind and says how often it was taken over.
+async fn counts(opened: &Opened, node: uuid::Uuid) -> [u32; 4] {
+    let (store, now) = (&opened.store, Time(1));
+    let ask = DeliveryAsk { node, now, limit: 9, workers: vec!["mail".into()], full: vec![] };
+    [
+        store.claim_signals(node, now, 9).await.unwrap()[0].row.taken_over,
+        store.claim_timers(node, now, 9).await.unwrap()[0].row.taken_over,
+        store.claim_calls(node, now, 9, &[]).await.unwrap()[0].row.taken_over,
+        store.claim_deliveries(&ask).await.unwrap()[0].row.taken_over,
+    ]
+}

@@ -58,7 +58,7 @@ pub(crate) async fn an_instance_goes_with_all_its_rows(opened: &Opened) {
         ])
         .await;
     let purged = store.purge(&everything()).await.unwrap();
-    assert_eq!(purged, Purged { instances: 1, keys: 0, next: None });
+    assert_eq!(purged, Purged { instances: 1, keys: 0, slots: 0, next: None });
     assert!(store.instance(&acme(), id(1)).await.unwrap().is_none());
     assert!(store.load(&acme(), id(1)).await.unwrap().is_none());
     assert!(store.history(&acme(), id(1), 0, 10).await.unwrap().is_empty());
@@ -120,6 +120,28 @@ pub(crate) async fn keys_of_starts_go_by_age(opened: &Opened) {
     assert_eq!(opened.store.purge(&everything()).await.unwrap().keys, 0);
     assert!(opened.store.inbox(&acme(), "start", "c").await.unwrap().is_some());
     assert!(opened.store.inbox(&acme(), "signal:x", "old").await.unwrap().is_some());
+}
+
+pub(crate) async fn records_of_due_times_go_by_age(opened: &Opened) {
+    let slot = |at: i64, outcome: &str| {
+        Write::Slot(SlotRow {
+            schedule: id(1),
+            slot: Time(at),
+            outcome: outcome.into(),
+            count: 1,
+            instance: None,
+            late: machine::time::Span(0),
+            at: Time(at),
+            detail: None,
+        })
+    };
+    let purge = Purge { ended_before: Time(50), faulted_before: Time(20), ..everything() };
+    opened.put(vec![slot(10, "failed"), slot(30, "failed"), slot(40, "fired"), slot(60, "skipped")]).await;
+    assert_eq!(opened.store.purge(&Purge { limit: 1, ..purge }).await.unwrap().slots, 1);
+    assert_eq!(opened.store.purge(&purge).await.unwrap().slots, 1);
+    assert_eq!(opened.store.purge(&purge).await.unwrap().slots, 0);
+    let left = opened.store.slots(&acme(), id(1), None, 10).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.slot.0).collect::<Vec<_>>(), [60, 30]);
 }
 
 pub(crate) async fn a_call_is_bounded_and_goes_on_from_its_mark(opened: &Opened) {

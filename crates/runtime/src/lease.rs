@@ -1,0 +1,83 @@
+//! Keeps the node's lease and takes over nodes whose lease has ended.
+//!
+//! A renewal waits for nothing but the store's answer to it. A take-over may have to wait for what the other node left in
+//! flight, for as long as the store lets it; it goes on beside the renewals, one at a time.
+
+use crate::{engine::Engine, outage::Outage};
+use machine::{Time, time::Span};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use store::Renewed;
+
+/// Whether a take-over is under way.
+#[derive(Default)]
+pub(crate) struct TakingOver(AtomicBool);
+
+/// Renews the lease every third of it and takes over nodes whose lease ended.
+pub(crate) async fn keep(engine: Arc<Engine>) {
+    let stopping = engine.tasks.stopping.clone();
+    let period = Span(engine.options.lease.0 / 3);
+    let mut pause = period;
+    let mut outage = Outage::new("renewing the lease");
+    loop {
+        let until = engine.now().after(pause);
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return,
+            () = engine.clock.sleep_until(until) => {}
+        }
+        let asked_at = engine.clock.steady_micros();
+        match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
+            Ok(Renewed { another_ended, now }) => {
+                outage.worked();
+                engine.renewed_at.store(asked_at, Ordering::Relaxed);
+                pause = period;
+                if let Some(now) = now {
+                    engine.clock.heard(now, asked_at);
+                }
+                // Where nobody asks for anything, the lease is what finds out that there is room again.
+                engine.committer.try_again();
+                if another_ended && !engine.sole {
+                    begin_take_over(&engine);
+                }
+            }
+            Err(error) => {
+                engine.tasks.heed(&error);
+                outage.failed(&error);
+                // Every moment counts now, but one that does not answer is not helped by being asked without end.
+                pause = Span(period.0 / 5);
+            }
+        }
+    }
+}
+
+/// Takes over what ended nodes left, unless that is being done; nobody waits for it. A try that fails is made again after
+/// the next renewal.
+pub(crate) fn begin_take_over(engine: &Arc<Engine>) {
+    if engine.taking_over.0.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let taking = engine.clone();
+    engine.tasks.spawn_pump(async move {
+        let taken = take_over(&taking, taking.now()).await;
+        taking.taking_over.0.store(false, Ordering::SeqCst);
+        if let Err(error) = taken {
+            taking.tasks.heed(&error);
+            tracing::warn!(%error, "take-over failed; it is tried again");
+        }
+    });
+}
+
+/// Makes backlog of the rows of nodes whose lease ended before `until`.
+pub(crate) async fn take_over(engine: &Engine, until: Time) -> Result<(), store::Error> {
+    let rows = engine.store.take_over(engine.node, until).await?;
+    if rows > 0 {
+        tracing::info!(rows, "took over work left behind");
+    }
+    // Timers and schedules have no owner, but that node may have been the only one awake for them.
+    engine.backlog();
+    engine.wake.slots.at(engine.now());
+    Ok(())
+}
