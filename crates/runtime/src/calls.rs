@@ -81,8 +81,8 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let Item { tenant, row, reservation, hold } = item;
     let began = engine.clock.steady_micros();
     if let Some(detail) = dead_letters::fatal(engine, row.taken_over) {
-        let work = work(&tenant, &row, Command::Pause, hold);
-        return dead_letters::bury(engine, &work, Reason::Poison, &detail).await;
+        let mut work = work(&tenant, &row, Command::Pause, hold);
+        return dead_letters::bury(engine, &mut work, Reason::Poison, &detail);
     }
     let mut call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,

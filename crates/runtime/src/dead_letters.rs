@@ -178,6 +178,7 @@ pub(crate) fn of_emitted(engine: &Engine, row: &OutboxRow, reason: Reason, detai
         origin: rows::to_json(&origin),
         attempts: 1,
         last_node: engine.node,
+        group: None,
         failed_at: engine.now(),
     }))
 }
@@ -202,6 +203,7 @@ pub(crate) fn of_incoming(
         origin: rows::to_json(&origin),
         attempts: 1,
         last_node: engine.node,
+        group: None,
         failed_at: engine.now(),
     }))
 }

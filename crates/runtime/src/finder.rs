@@ -304,8 +304,9 @@ fn deliver_timer(engine: &Arc<Engine>, claimed: Claimed<TimerRow>, permit: Optio
         ..Work::new(tenant, row.instance, Command::Timer { token: row.token })
     };
     let fatal = dead_letters::fatal(engine, row.taken_over);
-    let work = Work { source: Source::Timer(Box::new(row)), ..work };
-    let Some(detail) = fatal else { return slots::submit(engine, work) };
-    let burying = engine.clone();
-    engine.tasks.spawn(async move { dead_letters::bury(&burying, &work, Reason::Poison, &detail).await });
+    let mut work = Work { source: Source::Timer(Box::new(row)), ..work };
+    match fatal {
+        Some(detail) => dead_letters::bury(engine, &mut work, Reason::Poison, &detail),
+        None => slots::submit(engine, work),
+    }
 }

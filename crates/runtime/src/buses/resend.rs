@@ -70,5 +70,6 @@ fn again(engine: &Engine, line: &Line, item: &FeedItem) -> Write {
         attempt: 0,
         last_error: None,
         owner: None,
+        taken_over: 0,
     }))
 }
