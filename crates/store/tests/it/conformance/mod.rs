@@ -123,7 +123,7 @@ macro_rules! every_case {
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
                     next_due_is_the_earliest_unowned limit_holds a_row_says_where_it_stands
-                    next_due_is_the_earliest_unowned limit_holds an_outlook_says_what_every_pump_would_ask
+                    an_outlook_says_what_every_pump_would_ask
                 }
                 delivery {
                     a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
