@@ -1,17 +1,19 @@
 //! Dead letters: what could not be done, kept whole with the reason, and put back on request.
 
+mod outside;
+
+pub(crate) use outside::{of_emitted, of_incoming};
+
 use crate::{
     api::Refusal,
     engine::Engine,
     errors::Failure,
     events,
     flush::{self, HoldsUp},
-    intake,
     patience::Patience,
     refusal, rows,
     turn::{self, Source, Work},
 };
-use bus::{Channel, Incoming};
 use machine::{
     Command, Data, State, TenantId, Time,
     command::{GivenUp, Incident},
@@ -24,12 +26,6 @@ use uuid::Uuid;
 
 /// What dead letters of deliveries say they come from.
 const DELIVERY: &str = "delivery";
-
-/// What dead letters of emitted events say they come from.
-const EMITTED: &str = "event";
-
-/// What dead letters of messages that came in over a bus say they come from.
-const INCOMING: &str = "bus";
 
 /// Why something was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,69 +158,6 @@ pub(crate) fn of_delivery(
         failed_at: now,
         group: Some(group),
     }))
-}
-
-/// The dead letter of an event that was emitted and can be published to nobody. Putting it back tries again.
-pub(crate) fn of_emitted(engine: &Engine, row: &OutboxRow, reason: Reason, detail: String) -> Write {
-    let origin = Origin { name: row.key.clone(), id: row.id, ..Origin::default() };
-    Write::DeadLetter(Box::new(DeadLetterRow {
-        // The same on every node that finds the row: the second is refused, and with it what it would do again.
-        id: row.id,
-        source: EMITTED.to_owned(),
-        reason: reason.word().to_owned(),
-        detail,
-        instance: None,
-        envelope: row.event.clone(),
-        origin: rows::to_json(&origin),
-        attempts: 1,
-        last_node: engine.node,
-        group: None,
-        failed_at: engine.now(),
-    }))
-}
-
-/// The dead letter of a message that came in over a bus. Putting it back does what it asks for.
-pub(crate) fn of_incoming(
-    engine: &Engine,
-    letter: Uuid,
-    incoming: &Incoming,
-    reason: Reason,
-    detail: String,
-) -> Write {
-    let events = incoming.channel == Channel::Events;
-    let origin = Origin { token: u64::from(events), name: incoming.id.clone(), ..Origin::default() };
-    Write::DeadLetter(Box::new(DeadLetterRow {
-        id: letter,
-        source: INCOMING.to_owned(),
-        reason: reason.word().to_owned(),
-        detail,
-        instance: None,
-        envelope: incoming.body.clone(),
-        origin: rows::to_json(&origin),
-        attempts: 1,
-        last_node: engine.node,
-        group: None,
-        failed_at: engine.now(),
-    }))
-}
-
-/// Does what a message that came in over a bus asks for, and consumes its letter.
-async fn take_again(
-    engine: &Arc<Engine>,
-    tenant: &TenantId,
-    row: DeadLetterRow,
-    origin: Origin,
-) -> Result<(), Refusal> {
-    let channel = if origin.token == 1 { Channel::Events } else { Channel::Commands };
-    let incoming =
-        Incoming { tenant: tenant.clone(), channel, id: origin.name, again: true, body: row.envelope };
-    match intake::route(engine, &incoming).await {
-        Ok(()) => consume(engine, tenant, vec![Write::ConsumeDeadLetter { id: row.id }]).await,
-        Err(intake::Not::Now(detail)) => Err(Refusal::Unavailable(detail)),
-        Err(intake::Not::Ever(_, detail)) => {
-            Err(Refusal::Conflict { code: "not-allowed-now", detail, existing: None })
-        }
-    }
 }
 
 /// Delivers the event of a dead letter again. An event that is gone by now comes back with it; one with other data is an
@@ -442,8 +375,8 @@ impl Changed<'_> {
     }
 }
 
-/// Puts a dead letter back where it came from, a delivery's with other data if so wanted. The letter is consumed in the same commit, so that pressing twice
-/// has one effect.
+/// Puts a dead letter back where it came from, a delivery's with other data if so wanted. The letter is consumed in the
+/// same commit, so that pressing twice has one effect.
 pub(crate) async fn replay(
     engine: &Arc<Engine>,
     tenant: &TenantId,
@@ -463,13 +396,8 @@ pub(crate) async fn replay(
             format!("only what a worker was given can be changed; this is a dead letter of a {}", row.source);
         return Err(Refusal::Invalid { code: "invalid-value", detail, problems: vec![] });
     }
-    if row.source == INCOMING {
-        return take_again(engine, tenant, row, origin).await;
-    }
-    if row.source == EMITTED {
-        let event = Data::parse(&row.envelope).unwrap_or_default();
-        events::publish_of(engine, tenant, event, Some(&origin.name)).await?;
-        return consume(engine, tenant, vec![Write::ConsumeDeadLetter { id }]).await;
+    if [outside::INCOMING, outside::EMITTED].contains(&row.source.as_str()) {
+        return outside::replay(engine, tenant, row, origin).await;
     }
     let guard = Write::ConsumeDeadLetter { id };
     let instance = row.instance.unwrap_or_default();
