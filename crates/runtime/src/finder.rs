@@ -199,7 +199,6 @@ impl Rounds {
 
 /// Reads again what the node keeps in mind of tenants.
 pub(crate) async fn remind(engine: &Arc<Engine>) {
-    engine.buses.tenants.notify_waiters();
     if let Err(error) = tenants::reload(engine).await {
         engine.tasks.heed(&error);
         tracing::warn!(%error, "reading what tenants may do failed");

@@ -33,6 +33,7 @@ impl From<Refusal> for Not {
     fn from(refusal: Refusal) -> Not {
         let detail = refusal.to_string();
         match refusal {
+            Refusal::Parked { .. } | Refusal::Limited { .. } => Not::Now(detail),
             Refusal::Busy | Refusal::Full | Refusal::Unavailable(_) => Not::Now(detail),
             _ => Not::Ever(Reason::Refused, detail),
         }

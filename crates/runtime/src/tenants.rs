@@ -143,6 +143,8 @@ pub(crate) async fn reload(engine: &Arc<Engine>) -> Result<(), store::Error> {
     drop(reading);
     let heavy = rows.iter().filter(|tenant| tenant.weight != 1);
     engine.committer.weigh(heavy.map(|tenant| (tenant.id.clone(), tenant.weight)).collect());
+    // What comes in over buses is heard for those who are there and not parked.
+    engine.buses.tenants.notify_waiters();
     let rules = rules(&rows);
     engine.calls.rule(rules.clone());
     engine.deliveries.rule(rules);
@@ -172,6 +174,8 @@ fn go_on(engine: &Engine) {
     engine.wake.at(now);
     engine.wake.slots.at(now);
     engine.wake.deliveries.at(now);
+    engine.buses.wake(now);
+    engine.webhooks.alarm.at(now);
     engine.wake.outbox();
     engine.polled.notify_waiters();
 }

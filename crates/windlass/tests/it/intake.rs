@@ -181,6 +181,50 @@ async fn commands_and_events_come_in_over_redis() {
 }
 
 #[tokio::test]
+async fn subscriptions_end_and_begin_with_their_tenant() {
+    let Some(broker) = scratch::broker(Kind::Redis) else { return };
+    let hearing = Hearing::start(&broker, Kind::Redis).await;
+    let zoo = hearing.tenant("zoo").await;
+    let all = hearing.subscriptions().await;
+    let order = async |word: &str| {
+        let ask = hearing.engine.request_as(&hearing.platform, "PATCH", "/tenants/zoo");
+        let answer = ask.json(&json!({ "status": word })).send().await.unwrap();
+        assert!(answer.status().is_success(), "{word}: {}", answer.text().await.unwrap());
+    };
+    let until_heard = async |count: i64| {
+        let looking = async {
+            let mut pace = tokio::time::interval(POLL);
+            while hearing.subscriptions().await != count {
+                pace.tick().await;
+            }
+        };
+        timeout(PATIENCE, looking).await.expect("subscriptions follow their tenant");
+    };
+    let event = |id: i64| json!({ "specversion": "1.0", "id": id.to_string(), "source": "s", "type": "x" });
+    for cycle in 0..10 {
+        order("suspended").await;
+        until_heard(all - 2).await;
+        hearing.send(&broker, "windlass.zoo.in", &event(cycle)).await;
+        order("active").await;
+        until_heard(all).await;
+    }
+    // What came while it was suspended is taken afterwards, and is no dead letter.
+    let looking = async {
+        let mut pace = tokio::time::interval(POLL * 5);
+        loop {
+            pace.tick().await;
+            let page = hearing.engine.request_as(&zoo, "GET", "/events?limit=100").send().await.unwrap();
+            if page.json::<Value>().await.unwrap()["items"].as_array().unwrap().len() == 10 {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, looking).await.expect("every event is taken");
+    let letters = hearing.engine.request_as(&zoo, "GET", "/dead-letters").send().await.unwrap();
+    assert_eq!(letters.json::<Value>().await.unwrap()["items"], json!([]));
+}
+
+#[tokio::test]
 async fn a_killed_engine_and_an_outage_neither_lose_nor_double_a_command() {
     let Some(mut broker) = scratch::broker(Kind::Redis) else { return };
     let mut hearing = Hearing::start(&broker, Kind::Redis).await;
