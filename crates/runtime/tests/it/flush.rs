@@ -105,7 +105,7 @@ async fn a_hundred_go_at_once_and_fewer_after_two_seconds() {
             node.fault(id).await;
         }
         assert_eq!(seen(&flushes, began), expected, "{count} calls");
-        assert_eq!((world.counts().await.calls, world.errors().await), (0, count as u64));
+        assert_eq!((world.counts().await.calls, world.errors().await), (0, count));
     }
 }
 
