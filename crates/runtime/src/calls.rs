@@ -5,6 +5,7 @@ use crate::{
     dead_letters::{self, Reason},
     egress::{self, Revealed},
     engine::Engine,
+    guards::{self, Blocked, Target, TargetKind},
     held::Hold,
     lanes::Item,
     lost, scripts, slots, spans, trace,
@@ -67,6 +68,16 @@ pub(crate) enum Attempted {
 }
 
 impl Attempted {
+    /// What metrics call it.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Attempted::Done(_) => "processed",
+            Attempted::Again { .. } => "retried",
+            Attempted::Failed { exhausted: true, .. } => "dead-lettered",
+            Attempted::Failed { .. } => "failed",
+        }
+    }
+
     /// Why it came to nothing, if it did.
     fn failure(&self) -> Option<String> {
         match self {
@@ -94,6 +105,11 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     if children::is_own(&row.target) {
         return children::handle(engine, &tenant, &row, &call, hold).await;
     }
+    let target = Target::of_call(&row, &call);
+    if let Some(blocked) = blocked(engine, &tenant, target.as_ref(), row.attempt) {
+        drop(reservation);
+        return park(engine, &tenant, &row, blocked, hold).await;
+    }
     call.trace.traceparent = Some(trace::of_call(row.instance, &call));
     let span = tracing::info_span!(
         "call",
@@ -106,17 +122,12 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     );
     let attempted = egress::discreetly(attempt(engine, &tenant, &row, &call).instrument(span));
     let Some(attempted) = while_wanted(attempted, &row, &hold).await else { return };
+    note(engine, &tenant, target.as_ref(), &row, &attempted);
     let micros = engine.clock.steady_micros() - began;
-    let outcome = match &attempted {
-        Attempted::Done(_) => "processed",
-        Attempted::Again { .. } => "retried",
-        Attempted::Failed { exhausted: true, .. } => "dead-lettered",
-        Attempted::Failed { .. } => "failed",
-    };
     // Tenants choose names at will; only those this node knows become labels.
     let known = is_built_in(&row.target) || engine.callees.is_known(&row.target);
     let target = if known { row.target.as_str() } else { "other" };
-    engine.metrics.message(tenant.as_str(), target, outcome, micros);
+    engine.metrics.message(tenant.as_str(), target, attempted.outcome(), micros);
     spans::of_call(engine, &tenant, &row, &call, (micros, attempted.failure()));
     match attempted {
         Attempted::Done(result) => {
@@ -142,6 +153,34 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
             drop(hold);
         }
     }
+}
+
+/// What is in the way of the attempt, if anything.
+fn blocked(engine: &Engine, tenant: &TenantId, target: Option<&Target>, attempt: u32) -> Option<Blocked> {
+    let chance = || engine.entropy.unit();
+    engine.guards.admit(tenant, target?, attempt > 1, engine.now(), chance).err()
+}
+
+/// Puts the call back for later; no attempt is counted.
+async fn park(engine: &Arc<Engine>, tenant: &TenantId, row: &CallRow, blocked: Blocked, hold: Hold) {
+    engine.slots.forget(&(tenant.clone(), row.instance));
+    let after = blocked.until.since(engine.now());
+    try_again(engine, tenant, row, after, row.attempt, blocked.why).await;
+    drop(hold);
+}
+
+/// Tells the target's guard how the attempt ended.
+fn note(engine: &Engine, tenant: &TenantId, target: Option<&Target>, row: &CallRow, attempted: &Attempted) {
+    let Some(target) = target else { return };
+    let well = match (target.kind, attempted) {
+        (_, Attempted::Done(_)) => true,
+        // No worker was there: nothing was attempted.
+        (_, Attempted::Again { attempt, .. }) if *attempt == row.attempt => return,
+        (_, Attempted::Again { .. }) => false,
+        (TargetKind::Worker, Attempted::Failed { exhausted, .. }) => !exhausted,
+        (TargetKind::Endpoint, Attempted::Failed { fault, .. }) => !guards::is_endpoints(fault),
+    };
+    engine.guards.record(tenant, target, &[well], engine.now());
 }
 
 /// Makes the attempt. Nothing comes of a script that nobody waits for any more: it leaves its place in the sandbox to

@@ -9,6 +9,7 @@ use crate::{
     dead_letters,
     engine::Engine,
     finder,
+    guards::{self, Blocked, Target},
     held::Hold,
     lanes::{Item, Reservation, Targeted},
     lost,
@@ -25,7 +26,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use store::rows::{Claimed, DeliveryAsk, DeliveryRow, QueueKey};
+use store::{
+    Write,
+    rows::{Claimed, DeliveryAsk, DeliveryRow, QueueKey},
+};
 use tracing::Instrument;
 use uuid::Uuid;
 use worker::{Class, Declaration, Delivery, Handled};
@@ -218,6 +222,12 @@ pub(crate) struct Taken {
 
 async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<Item<Handed>>) {
     let Some(worker) = engine.subscribers.worker(name) else { return };
+    let target = Target::worker(name);
+    let is_retry = items.iter().all(|item| item.row.row.attempt > 0);
+    let chance = || engine.entropy.unit();
+    if let Err(blocked) = engine.guards.admit(tenant, &target, is_retry, engine.now(), chance) {
+        return park(engine, tenant, items, blocked).await;
+    }
     let began = engine.clock.steady_micros();
     let Some(taken) = with_events(engine, tenant, items).await else { return };
     let (mut mine, mut answers) = (Vec::new(), HashMap::new());
@@ -241,10 +251,25 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
     let handled = call(worker, &mine).instrument(span).await;
     let micros = engine.clock.steady_micros() - began;
+    let well: Vec<bool> = handled.iter().map(guards::is_well).collect();
+    engine.guards.record(tenant, &target, &well, engine.now());
     let handled: Vec<(Delivery, Handled)> = mine.into_iter().zip(handled).collect();
     spans::of_deliveries(engine, name, &handled, micros);
     answers.extend(handled.into_iter().map(|(delivery, answer)| (delivery.key, answer)));
     settle::settle(engine, tenant, worker, taken, answers, micros).await;
+}
+
+/// Puts rows back for later; no attempt is counted. They are the truth: if this commit fails, they are found as they were.
+async fn park(engine: &Arc<Engine>, tenant: &TenantId, items: Vec<Item<Handed>>, blocked: Blocked) {
+    let Blocked { until, why } = blocked;
+    let writes = items.iter().map(|item| Write::RetryDelivery {
+        id: item.row.row.id,
+        visible_at: until,
+        attempt: item.row.row.attempt,
+        last_error: Some(why.clone().into_bytes()),
+    });
+    dead_letters::commit_patiently(engine, tenant, writes.collect()).await;
+    engine.wake.deliveries.at(until);
 }
 
 /// The rows with their events, read if this node does not have them. `None` if the node stops first: the rows stay for

@@ -10,7 +10,7 @@ mod instance;
 pub(crate) use delivery::delivery;
 pub(crate) use instance::instance;
 
-use crate::{engine::Engine, tenants::Standing};
+use crate::{engine::Engine, guards::Target, tenants::Standing};
 use machine::{TenantId, Time, id};
 use uuid::Uuid;
 
@@ -78,6 +78,19 @@ fn of_tenant(engine: &Engine, tenant: &TenantId) -> Option<Reason> {
         let goes = if standing == Standing::Deleted { "restored" } else { "resumed" };
         Reason::new("tenant", format!("tenant {tenant} is {word}: nothing of it is done until it is {goes}"))
     })
+}
+
+/// The breaker in its way, if one is open.
+fn breaker(engine: &Engine, tenant: &TenantId, target: &Target) -> Option<Reason> {
+    let state = engine.guards.state(tenant, target).filter(|state| state.word != "closed")?;
+    let (kind, name, word) = (target.kind.word(), &target.name, state.word);
+    let (failures, attempts) = (state.failures, state.attempts);
+    let probe = state.until.map(|until| format!("; a probe is let through at {}", until.rfc3339()));
+    let text = format!(
+        "the breaker of {kind} `{name}` is {word} on this node: {failures} of {attempts} attempts failed{}",
+        probe.unwrap_or_default()
+    );
+    Some(Reason { until: state.until, ..Reason::new("breaker", text) })
 }
 
 /// Who has it in memory.

@@ -543,6 +543,17 @@ impl Handle {
             value: value as f64,
         }));
         all.extend(self.bus_metrics());
+        all.extend(self.engine.guards.open().into_iter().map(|(tenant, kind, target)| Metric {
+            name: "windlass_breaker_open",
+            help: "breakers that are open or half open, by tenant, kind and target",
+            kind: "gauge",
+            labels: vec![
+                ("tenant", tenant.to_string()),
+                ("kind", kind.word().to_owned()),
+                ("target", target),
+            ],
+            value: 1.0,
+        }));
         all.extend(self.engine.tenants.standings().into_iter().map(|(status, count)| Metric {
             name: "windlass_tenants_not_active",
             help: "tenants that are degraded, suspended or deleted",

@@ -8,7 +8,9 @@
 mod addressing;
 pub mod api;
 mod asked;
+pub mod breaker;
 mod bucket;
+mod budget;
 pub mod buses;
 mod callees;
 mod calls;
@@ -30,6 +32,7 @@ mod fair;
 mod fanout;
 mod finder;
 mod flush;
+pub mod guards;
 pub mod handle;
 mod heavy;
 mod held;

@@ -1,6 +1,6 @@
 //! Every bound and period of the runtime, with its default.
 
-use crate::{egress, retention::Retention};
+use crate::{breaker::BreakerRule, egress, retention::Retention};
 use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
 
 /// How a node behaves. Each `_max` is a bound on memory or on work in flight.
@@ -56,6 +56,12 @@ pub struct Options {
     pub retention: Retention,
     /// Clocks of tenants may be moved forward, for trying things out.
     pub dev_clock: bool,
+    /// When the breaker of an endpoint opens; `None`: never.
+    pub endpoint_breaker: Option<BreakerRule>,
+    /// When a worker is given a pause because nearly everything it handles fails; `None`: never.
+    pub kill_switch: Option<BreakerRule>,
+    /// Whether retries to a worker are held to a fifth of its attempts.
+    pub retry_budget: bool,
     /// Whether definitions may have scripts (`run.script`).
     pub scripts: bool,
 }
@@ -93,6 +99,9 @@ impl Default for Options {
             events_kept: Span::from_secs(86_400),
             retention: Retention::default(),
             dev_clock: false,
+            endpoint_breaker: Some(BreakerRule::ENDPOINT),
+            kill_switch: Some(BreakerRule::WORKER),
+            retry_budget: true,
             scripts: false,
         }
     }

@@ -8,6 +8,7 @@ use crate::{
     api::{Declared, Lent, Refusal},
     deliveries::{self, settle::Settling},
     engine::Engine,
+    guards::{self, Target},
     refusal, subscribers,
 };
 use machine::{Data, TenantId, Time, retry::RetryPolicy, time::Span};
@@ -165,7 +166,16 @@ pub(crate) async fn poll(
             until: now.after(Span::from_secs(declared.lease_seconds.into())),
             limit,
         };
-        let lent = engine.store.lend(tenant, &loan).await.map_err(refusal::of_store)?;
+        let (loan, blocked_until) = within_breaker(engine, tenant, loan);
+        let lent = match blocked_until {
+            None => engine.store.lend(tenant, &loan).await.map_err(refusal::of_store)?,
+            Some(_) => vec![],
+        };
+        if !lent.is_empty() {
+            // What is lent while the breaker is half open is its probe.
+            let target = Target::worker(name);
+            let _ = engine.guards.admit(tenant, &target, false, now, || 0.0);
+        }
         let lent = without_exhausted(engine, tenant, &declared, lent).await?;
         if !lent.is_empty() || now >= until {
             return with_events(engine, tenant, lent).await;
@@ -177,13 +187,27 @@ pub(crate) async fn poll(
             Some(due) => due.min(now.after(LOOK_EVERY)),
             None => now.after(LOOK_EVERY),
         };
-        let look_at = look_at.min(until);
+        let look_at = blocked_until.unwrap_or(look_at).max(now.after(Span::from_millis(1))).min(until);
         tokio::select! {
             biased;
             () = engine.tasks.stopping.cancelled() => return Ok(vec![]),
             () = told => {}
             () = engine.clock.sleep_until(look_at) => {}
         }
+    }
+}
+
+/// While the worker's breaker is open nothing is lent; when a probe is due, one.
+fn within_breaker(engine: &Engine, tenant: &TenantId, loan: Loan) -> (Loan, Option<Time>) {
+    let state = engine.guards.state(tenant, &Target::worker(&loan.worker));
+    match state.map(|state| (state.word, state.until)) {
+        Some(("open", Some(until))) if loan.now < until => (loan, Some(until)),
+        Some(("open", _)) => (Loan { limit: 1, ..loan }, None),
+        Some(("half-open", _)) => {
+            let later = loan.now.after(BLOCKED_LOOK_EVERY);
+            (loan, Some(later))
+        }
+        _ => (loan, None),
     }
 }
 
@@ -257,8 +281,12 @@ pub(crate) async fn answer(
     let keyed = ids.iter().enumerate().map(|(at, id)| (deliveries::key_of(*id, &row.worker), of(at)));
     let retry = retry_of(engine.subscribers.declared(tenant, &row.worker).unwrap_or_default());
     let settling = Settling::of_lent(engine, tenant, &row.worker, &retry);
+    let well: Vec<bool> = answers.iter().map(guards::is_well).collect();
     match settling.settle_one(&row, &events, keyed.collect()).await {
-        Ok(true) => Ok(()),
+        Ok(true) => {
+            engine.guards.record(tenant, &Target::worker(&row.worker), &well, engine.now());
+            Ok(())
+        }
         Ok(false) => Err(gone()),
         Err(error) => Err(refusal::of_store(error)),
     }

@@ -152,6 +152,7 @@ pub(crate) async fn reload(engine: &Arc<Engine>) -> Result<(), store::Error> {
         engine.definitions.forget(tenant);
         engine.metrics.forget(tenant.as_str());
         engine.polls.forget(tenant);
+        engine.guards.forget(tenant);
     }
     if !left.is_empty() && engine.options.dev_clock {
         clocks::reload(engine).await?;

@@ -16,6 +16,7 @@ mod app;
 mod auth;
 mod backlog;
 mod body;
+mod breakers;
 mod bulk;
 mod buses;
 mod clock;

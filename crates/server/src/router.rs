@@ -2,8 +2,9 @@
 
 use crate::{
     app::{App, Inner},
-    auth, backlog, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions, deliveries,
-    docs, error_groups, events, explain, feed, frame, health, history, instances, keys, me, metrics,
+    auth, backlog, breakers, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions,
+    deliveries, docs, error_groups, events, explain, feed, frame, health, history, instances, keys, me,
+    metrics,
     options::Options,
     orders,
     problem::Problem,
@@ -75,7 +76,7 @@ pub fn description() -> openapi::OpenApi {
 }
 
 fn handlers() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(docs::Description::openapi())
+    let instances = OpenApiRouter::with_openapi(docs::Description::openapi())
         .routes(routes!(definitions::list, definitions::deploy))
         .routes(routes!(definitions::validate))
         .routes(routes!(definitions::newest))
@@ -107,7 +108,13 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(tasks::claim))
         .routes(routes!(tasks::release))
         .routes(routes!(tasks::assign))
-        .routes(routes!(tasks::complete))
+        .routes(routes!(tasks::complete));
+    more_handlers(instances)
+}
+
+/// Events, workers, schedules, and who may do what.
+fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    instances
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::read))
@@ -147,6 +154,8 @@ fn outward() -> OpenApiRouter<App> {
         .routes(routes!(workers::list))
         .routes(routes!(workers::put, workers::delete))
         .routes(routes!(workers::poll))
+        .routes(routes!(breakers::list))
+        .routes(routes!(breakers::probe))
         .routes(routes!(backlog::list))
         .routes(routes!(backlog::read))
         .routes(routes!(explain::delivery))

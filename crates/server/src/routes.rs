@@ -102,6 +102,8 @@ pub const ROUTES: &[Route] = &[
     put("/api/v1/workers/{name}", Needs(WorkersWrite)),
     delete("/api/v1/workers/{name}", Needs(WorkersWrite)),
     post("/api/v1/workers/{name}/poll", Needs(WorkersAct)).also_parked(),
+    get("/api/v1/breakers", Needs(WorkersRead)),
+    post("/api/v1/breakers/{target}/probe", Needs(InstancesOrder)),
     get("/api/v1/deliveries", Needs(WorkersRead)),
     get("/api/v1/deliveries/{id}", Needs(WorkersRead)),
     get("/api/v1/deliveries/{id}/explain", Needs(WorkersRead)),

@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, bus, dataset, def, delivery, dev, dlq, error, event, instance, key, schedule, secret,
-        task, tenant, webhook, worker,
+        admin, api, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance, key, schedule,
+        secret, task, tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -121,6 +121,9 @@ pub(crate) enum Command {
     /// Servers that events go out over: list, show, resend
     #[command(subcommand, alias = "buses")]
     Bus(bus::Verb),
+    /// Breakers of endpoints and workers that fail: list, probe
+    #[command(subcommand, alias = "breakers")]
+    Breaker(breaker::Verb),
     /// Deliveries that are not done yet: list, show, explain
     #[command(subcommand, alias = "deliveries")]
     Delivery(delivery::Verb),

@@ -94,6 +94,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::webhook::run(verb, &context).await)
         }
         Command::Bus(verb) => ask(cli.global, out, async |context| verb::bus::run(verb, &context).await),
+        Command::Breaker(verb) => {
+            ask(cli.global, out, async |context| verb::breaker::run(verb, &context).await)
+        }
         Command::Delivery(verb) => {
             ask(cli.global, out, async |context| verb::delivery::run(verb, &context).await)
         }

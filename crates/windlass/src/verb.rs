@@ -13,6 +13,7 @@ use std::{io::Read, time::Duration};
 
 pub(crate) mod admin;
 pub(crate) mod api;
+pub(crate) mod breaker;
 pub(crate) mod bus;
 pub(crate) mod dataset;
 pub(crate) mod def;

@@ -1,7 +1,7 @@
 //! Why a call is not answered yet.
 
-use super::{Reason, held, in_line, last_error, tries};
-use crate::{api::Refusal, calls, children, engine::Engine, lanes::Full, refusal};
+use super::{Reason, breaker, held, in_line, last_error, tries};
+use crate::{api::Refusal, calls, children, engine::Engine, guards::Target, lanes::Full, refusal};
 use machine::{TenantId, command::Call};
 use store::{
     rows::CallRow,
@@ -18,12 +18,14 @@ pub(super) async fn reasons(
     // It was answered meanwhile.
     let Some(place) = place else { return Ok(vec![]) };
     let call: Option<Call> = serde_json::from_slice(&row.envelope).ok();
+    let target = call.as_ref().and_then(|call| Target::of_call(row, call));
     let version = call.as_ref().and_then(|call| call.version.clone());
     let step = call.map(|call| call.step);
     let of_worker = !calls::is_built_in(&row.target) && !children::is_own(&row.target);
     let worker = engine.callees.worker(&row.target, version.as_deref());
     let attempts_max = worker.as_ref().ok().map(|worker| worker.retry.attempts_max).filter(|_| of_worker);
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<Reason> =
+        target.and_then(|target| breaker(engine, tenant, &target)).into_iter().collect();
     if let Err(missing) = &worker
         && of_worker
         && place.owner.is_none_or(|owner| owner == engine.node)

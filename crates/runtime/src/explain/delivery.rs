@@ -1,7 +1,7 @@
 //! Why a delivery is not done yet.
 
-use super::{Explanation, Reason, call, held, in_line, last_error, of_tenant, tries};
-use crate::{api::Refusal, engine::Engine, refusal};
+use super::{Explanation, Reason, breaker, call, held, in_line, last_error, of_tenant, tries};
+use crate::{api::Refusal, engine::Engine, guards::Target, refusal};
 use machine::{TenantId, id};
 use store::{
     rows::DeliveryRow,
@@ -19,6 +19,7 @@ pub(crate) async fn delivery(
     let place = engine.store.place(tenant, row.key()).await.map_err(refusal::of_store)?.ok_or_else(gone)?;
     let asked = Asked { engine, tenant, row: &row, place: &place };
     let mut reasons: Vec<Reason> = of_tenant(engine, tenant).into_iter().collect();
+    reasons.extend(breaker(engine, tenant, &Target::worker(&row.worker)));
     reasons.extend(asked.reasons());
     for reason in &mut reasons {
         reason.target = Some(row.worker.clone());

@@ -2,7 +2,8 @@
 
 use super::{Answer, Handle};
 use crate::{
-    api::{Declared, Handled, Lent},
+    api::{Declared, Handled, Lent, Refusal},
+    guards::ShownBreaker,
     remote,
 };
 use machine::{TenantId, Time};
@@ -11,6 +12,22 @@ use store::rows::WorkerRow;
 use uuid::Uuid;
 
 impl Handle {
+    /// The tenant's breakers, as this node knows them.
+    pub fn breakers(&self, tenant: &TenantId) -> Vec<ShownBreaker> {
+        self.engine.guards.of_tenant(tenant)
+    }
+
+    /// Lets the next attempt to an endpoint or worker through as a probe, whatever is left of the pause.
+    pub fn probe(&self, tenant: &TenantId, target: &str, actor: &str) -> Answer<ShownBreaker> {
+        tracing::info!(%tenant, target, actor, "probe");
+        let now = self.engine.now();
+        let forced = self.engine.guards.force(tenant, target, now);
+        self.engine.wake.at(now);
+        self.engine.wake.deliveries.at(now);
+        self.engine.polled.notify_waiters();
+        forced.ok_or_else(|| Refusal::NotFound("breaker".to_owned()))
+    }
+
     /// Makes or changes a worker that is somewhere else. `true` if it is new.
     pub async fn declare_worker(&self, tenant: &TenantId, name: &str, declared: &Declared) -> Answer<bool> {
         remote::declare(&self.engine, tenant, name, declared).await

@@ -17,6 +17,7 @@ mod workers;
 
 mod atomic;
 mod authentication;
+mod breakers;
 mod buses;
 mod calls;
 mod children;

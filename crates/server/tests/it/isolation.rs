@@ -70,7 +70,8 @@ async fn every_route(world: &World) {
             _ => id.clone(),
         };
         let path = route.path.replace("{id}", &id).replace("{namespace}", "test");
-        let path = path.replace("{name}", "approve").replace("{version}", "1.0.0");
+        let path =
+            path.replace("{name}", "approve").replace("{target}", "x:443").replace("{version}", "1.0.0");
         let body = match route.path.rsplit('/').next().unwrap() {
             "assign" => r#"{"to":"eve"}"#,
             "complete" if route.path.contains("/tasks/") => r#"{"result":1}"#,
