@@ -7,7 +7,7 @@ use store::{feed::*, rows::EventRow, *};
 
 /// Reads pages of `limit` until `count` events have come. What others write on the same server may hold the feed back for
 /// a moment.
-async fn read_on(
+pub(super) async fn read_on(
     opened: &Opened,
     tenant: &TenantId,
     after: FeedCursor,
