@@ -8,7 +8,7 @@ use crate::{
     subscribers::Subscriber,
     webhooks,
 };
-use machine::{Data, TenantId};
+use machine::{Data, TenantId, Time};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -25,6 +25,14 @@ pub(crate) struct Addressed {
     own: Vec<(Handed, Reservation<Handed>)>,
     /// For whoever claims them.
     backlog: Vec<DeliveryRow>,
+    /// Of these the last of a key is delivered, later.
+    held_back: Vec<HeldBack>,
+}
+
+struct HeldBack {
+    row: DeliveryRow,
+    key: String,
+    until: Time,
 }
 
 /// Finds out who wants these events, and notes in their rows that they are taken.
@@ -49,17 +57,13 @@ pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRo
     }
     let mut addressed = Addressed::default();
     for (subscriber, wanted) in by_worker.into_values() {
-        // Those with a key come one by one: each has to wait for the one before it.
-        let (ordered, rest): (Vec<_>, Vec<_>) = wanted
-            .into_iter()
-            .map(|at| (at, subscriber.order_key(&events[at].1, events[at].0.emitted_by.as_deref())))
-            .partition(|(_, key)| key.is_some());
-        for (at, key) in ordered {
-            let row = row(engine, &subscriber, &[at], key, events);
-            addressed.backlog.push(row);
+        let mut rest = Vec::new();
+        for at in wanted {
+            if !addressed.alone(engine, tenant, &subscriber, at, events) {
+                rest.push(at);
+            }
         }
-        let rest: Vec<usize> = rest.into_iter().map(|(at, _)| at).collect();
-        for together in rest.chunks(subscriber.batch_max.max(1)) {
+        for together in rest.chunks(subscriber.terms.batch_max.max(1)) {
             let row = row(engine, &subscriber, together, None, events);
             addressed.add(engine, tenant, &subscriber, row, together, events);
         }
@@ -90,6 +94,40 @@ fn row(
 }
 
 impl Addressed {
+    /// What is held back, comes in order, at a pace or once per key has a row of its own. `false` if nothing of that is so.
+    fn alone(
+        &mut self,
+        engine: &Engine,
+        tenant: &TenantId,
+        subscriber: &Subscriber,
+        at: usize,
+        events: &[(EventRow, Data)],
+    ) -> bool {
+        let event = &events[at].1;
+        let order_key = subscriber.order_key(event, events[at].0.emitted_by.as_deref());
+        let is_ordered = order_key.is_some();
+        let mut row = row(engine, subscriber, &[at], order_key, events);
+        if let (Some(debounce), Some(key)) = (&subscriber.terms.debounce, subscriber.debounce_key(event)) {
+            let until = row.created_at.after(debounce.wait_max);
+            row.visible_at = row.created_at.after(debounce.quiet);
+            self.hold_back(HeldBack { row, key, until });
+        } else if is_ordered || subscriber.terms.rate.is_some() {
+            self.backlog.push(row);
+        } else if subscriber.domain_key(event).is_some() {
+            self.add(engine, tenant, subscriber, row, &[at], events);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Of those that are published together the last counts too.
+    fn hold_back(&mut self, held_back: HeldBack) {
+        self.held_back
+            .retain(|other| (&other.row.worker, &other.key) != (&held_back.row.worker, &held_back.key));
+        self.held_back.push(held_back);
+    }
+
     /// The node does it itself if it has the worker and room for it.
     fn add(
         &mut self,
@@ -100,7 +138,9 @@ impl Addressed {
         together: &[usize],
         events: &[(EventRow, Data)],
     ) {
-        let room = subscriber.is_here.then(|| engine.deliveries.reserve_units(tenant, together.len()));
+        let room = subscriber
+            .is_here
+            .then(|| engine.deliveries.reserve_units(tenant, &subscriber.name, together.len()));
         match room.flatten() {
             Some(reservation) => {
                 row.owner = Some(engine.node);
@@ -114,6 +154,11 @@ impl Addressed {
     pub(crate) fn write(&self, writes: &mut Vec<Write>) {
         let own = self.own.iter().map(|(handed, _)| &handed.row);
         writes.extend(own.chain(&self.backlog).map(|row| Write::Delivery(Box::new(row.clone()))));
+        writes.extend(self.held_back.iter().map(|HeldBack { row, key, until }| Write::Debounce {
+            row: Box::new(row.clone()),
+            key: key.clone(),
+            until: *until,
+        }));
     }
 
     /// What is carried out has pumps of its own.
@@ -128,8 +173,9 @@ impl Addressed {
 
     /// The commit is durable: this node's own go to its lanes, the others are for whoever finds them.
     pub(crate) fn dispatch(self, engine: &Arc<Engine>, tenant: &TenantId) {
-        if !self.backlog.is_empty() {
-            engine.wake.deliveries.at(engine.now());
+        let rows = self.backlog.iter().chain(self.held_back.iter().map(|one| &one.row));
+        if let Some(due) = rows.map(|row| row.visible_at).min() {
+            engine.wake.deliveries.at(due);
             self.wake_carriers(engine);
             engine.backlog();
         }

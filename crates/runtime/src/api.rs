@@ -1,12 +1,15 @@
 //! What callers of the runtime ask and what they are answered. No behaviour lives here.
 
+mod declared;
+
+pub use declared::{DebounceSaid, Declared, RateSaid, ScheduleSaid, TerminalSaid};
 use machine::{
     Data, Fault, Time,
     language::Problem,
     version::{Fit, Mapping, Need},
 };
 use uuid::Uuid;
-pub use worker::{Class, Emit, Failure, Handled};
+pub use worker::{Class, Effects, Emit, Failure, Handled, Move, Watermark};
 
 /// Why the runtime refuses. Each variant is one thing the caller can do about it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -223,42 +226,6 @@ pub struct DevClock {
     pub enabled: bool,
 }
 
-/// What a tenant says of a worker of its own: which events it wants, and how it is treated. The worker itself is
-/// somewhere else and asks for its deliveries.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Declared {
-    /// Types of events; one that ends with `*` is the beginning of a type.
-    pub types: Vec<String>,
-    /// Attempts in all, the first included.
-    pub attempts_max: u32,
-    /// The first wait after a failure, in milliseconds; each further one is twice as long, up to `retry_cap_ms`, and
-    /// falls anywhere between nothing and that.
-    pub retry_base_ms: u64,
-    pub retry_cap_ms: u64,
-    /// Events handed over in one delivery.
-    pub batch_max: u32,
-    /// An attribute of the event, or a path into it such as `data.order.id`: events with the same value come one after
-    /// the other.
-    pub order_by: Option<String>,
-    /// How long a worker that asked has, in seconds, unless it says that it goes on.
-    pub lease_seconds: u32,
-}
-
-impl Default for Declared {
-    fn default() -> Declared {
-        Declared {
-            types: vec![],
-            attempts_max: 5,
-            retry_base_ms: 200,
-            retry_cap_ms: 60_000,
-            batch_max: 1,
-            order_by: None,
-            lease_seconds: 60,
-        }
-    }
-}
-
 /// What a tenant says of an address that events are sent to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -295,4 +262,8 @@ pub struct Lent {
     pub until: Time,
     /// Their ids and CloudEvents.
     pub events: Vec<(Uuid, Vec<u8>)>,
+    /// For each event its domain key, if the worker has one.
+    pub domain_keys: Vec<Option<String>>,
+    /// How far the worker has come, as far as it names watermarks.
+    pub watermarks: Vec<Watermark>,
 }

@@ -240,6 +240,7 @@ async fn round(engine: &Arc<Engine>, line: &Line) -> Result<(), store::Error> {
             limit: TOGETHER_MAX,
             workers: workers.clone(),
             full: vec![],
+            pace: None,
         };
         let claimed = engine.store.claim_deliveries(&ask).await?;
         if claimed.is_empty() {
@@ -352,7 +353,7 @@ async fn settle(
     }
     for (tenant, rows) in by_tenant {
         let settling = Settling::of_own(engine, tenant, &line.worker, &RETRY);
-        settling.settle_all(&rows, &mut handled, micros).await;
+        settling.settle_all(&rows, &handled, micros).await;
     }
 }
 

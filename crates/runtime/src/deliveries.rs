@@ -3,7 +3,10 @@
 //! What a handler answers and the end of its delivery are one commit: an event that it emits is there exactly when the
 //! delivery is gone. A delivery that fails comes back alone, later; one that failed for good becomes a dead letter.
 
+pub(crate) mod once;
 pub(crate) mod settle;
+mod terminal;
+pub(crate) mod watermarks;
 
 use crate::{
     dead_letters,
@@ -13,12 +16,17 @@ use crate::{
     held::Hold,
     lanes::{Item, Reservation, Targeted},
     lost,
+    metrics::Metrics,
     outage::Outage,
     patience::Patience,
-    spans, trace,
+    spans,
+    subscribers::{Group, Subscriber},
+    trace,
 };
 use futures_util::FutureExt;
 use machine::{Data, TenantId, Time, time::Span};
+use once::Keys;
+use settle::Answers;
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -63,8 +71,8 @@ impl Targeted for Handed {
 
 /// Finds deliveries that were not born on this node, until the node stops.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let (few, many) = engine.subscribers.names(MANY);
-    let workers = [few.clone(), many.clone()].concat();
+    let groups = engine.subscribers.groups(MANY);
+    let workers: Vec<String> = groups.iter().flat_map(|group| group.workers.clone()).collect();
     if workers.is_empty() {
         return;
     }
@@ -84,7 +92,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             continue;
         }
         engine.wake.deliveries.reset();
-        match look(&engine, &workers, [&few, &many]).await {
+        match look(&engine, &workers, &groups).await {
             Ok(()) => drop(outage.worked()),
             Err(error) => {
                 engine.tasks.heed(&error);
@@ -96,17 +104,14 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 /// Asks first and claims only if something is due.
-async fn look(
-    engine: &Arc<Engine>,
-    workers: &[String],
-    [few, many]: [&[String]; 2],
-) -> Result<(), store::Error> {
+async fn look(engine: &Arc<Engine>, workers: &[String], groups: &[Group]) -> Result<(), store::Error> {
     let mut next = engine.store.next_delivery(workers).await?;
     let mut found = 1;
     while found > 0 && next.is_some_and(|due| due <= engine.now()) {
-        // A row that holds many events takes as much room as many rows.
-        let room = engine.options.deliveries_queued_per_tenant_max / engine.subscribers.batch_max();
-        found = claim(engine, few, engine.options.claim_max).await? + claim(engine, many, room).await?;
+        found = 0;
+        for group in groups {
+            found += claim(engine, group).await?;
+        }
         next = engine.store.next_delivery(workers).await?;
     }
     let is_due = next.is_some_and(|due| due <= engine.now());
@@ -118,24 +123,39 @@ async fn look(
     Ok(())
 }
 
+/// Rows that may be claimed of a group.
+fn room(engine: &Engine, group: &Group) -> usize {
+    let queued_max = engine.options.deliveries_queued_per_tenant_max;
+    let prefetch = group.workers.iter().filter_map(|worker| engine.deliveries.room_for(worker)).min();
+    if prefetch == Some(0) {
+        return 0;
+    }
+    // A row that holds many events takes as much room as many rows.
+    let rows = prefetch.unwrap_or(queued_max).min(queued_max) / group.batch_max;
+    let rows = if prefetch.is_none() && group.batch_max == 1 { usize::MAX } else { rows };
+    engine.options.claim_max.min(rows).max(1)
+}
+
 /// Claims what is due as far as there is room. Answers how many rows it took.
-async fn claim(engine: &Arc<Engine>, workers: &[String], rows_max: usize) -> Result<usize, store::Error> {
-    if workers.is_empty() {
+async fn claim(engine: &Arc<Engine>, group: &Group) -> Result<usize, store::Error> {
+    let limit = room(engine, group);
+    if limit == 0 {
         return Ok(0);
     }
     let ask = DeliveryAsk {
         node: engine.node,
         now: engine.now(),
-        limit: engine.options.claim_max.min(rows_max).max(1),
-        workers: workers.to_vec(),
+        limit,
+        workers: group.workers.clone(),
         full: engine.deliveries.full(),
+        pace: group.pace,
     };
     let mut found = 0;
     let mut no_room = BTreeMap::<TenantId, Vec<QueueKey>>::new();
     let claimed = engine.store.claim_deliveries(&ask).await?;
     let read = events_of(engine, &claimed).await;
     for Claimed { tenant, row } in claimed {
-        match engine.deliveries.reserve_units(&tenant, row.events.count()) {
+        match engine.deliveries.reserve_units(&tenant, &row.worker, row.events.count()) {
             Some(reservation) => {
                 found += 1;
                 let hold = engine.held.hold(&tenant, row.key());
@@ -186,7 +206,7 @@ pub(crate) fn pump(engine: &Arc<Engine>) {
     lost::give_back(engine, engine.deliveries.take_parked());
     while let Some(item) = engine.deliveries.next() {
         let worker = engine.subscribers.worker(&item.row.row.worker);
-        let batch_max = worker.and_then(|worker| worker.on.as_ref()).map_or(1, |on| on.batch_max);
+        let batch_max = worker.and_then(|worker| worker.on.as_ref()).map_or(1, |on| on.terms.batch_max);
         let room = batch_max.saturating_sub(item.row.units());
         let mut items = vec![item];
         if room > 0 {
@@ -230,10 +250,11 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     }
     let began = engine.clock.steady_micros();
     let Some(taken) = with_events(engine, tenant, items).await else { return };
-    let (mut mine, mut answers) = (Vec::new(), HashMap::new());
+    let subscriber = engine.subscribers.find(tenant, name);
+    let (mut mine, mut answers) = (Vec::new(), Answers::new());
     for one in &taken {
         let fatal = dead_letters::fatal(engine, one.row.taken_over);
-        for delivery in deliveries_of(tenant, name, one) {
+        for delivery in deliveries_of(tenant, subscriber.as_deref(), name, one) {
             // Nothing of another tenant is handed to anybody, nor what nodes end with.
             match (&fatal, is_of(tenant, &delivery.event)) {
                 (None, true) => mine.push(delivery),
@@ -241,11 +262,20 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
                     answers.insert(delivery.key, Handled::fail(Class::Poison, detail.clone()));
                 }
                 (_, false) => {
-                    let why = "the event names another tenant";
-                    answers.insert(delivery.key, Handled::fail(Class::Auth, why));
+                    let answer = refused(engine, &delivery, name);
+                    answers.insert(delivery.key, answer);
                 }
             }
         }
+    }
+    let Some(done) = once::done_before(engine, tenant, &mine).await else { return };
+    let is_done = |delivery: &Delivery| {
+        delivery.domain_key.as_ref().is_some_and(|key| done.contains(&once::of_domain(key)))
+    };
+    let (before, mut mine): (Vec<_>, Vec<_>) = mine.into_iter().partition(is_done);
+    answers.extend(before.into_iter().map(|delivery| (delivery.key, Handled::done())));
+    if !watermarks::give(engine, tenant, worker, &mut mine).await {
+        return;
     }
     let traceparent = mine.first().and_then(|delivery: &Delivery| delivery.traceparent.as_deref());
     let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
@@ -256,7 +286,18 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     let handled: Vec<(Delivery, Handled)> = mine.into_iter().zip(handled).collect();
     spans::of_deliveries(engine, name, &handled, micros);
     answers.extend(handled.into_iter().map(|(delivery, answer)| (delivery.key, answer)));
-    settle::settle(engine, tenant, worker, taken, answers, micros).await;
+    settle::settle(engine, tenant, worker, taken, (answers, Keys::knowing(done), micros)).await;
+}
+
+/// What becomes of an event that names another tenant than the one it is delivered for.
+fn refused(engine: &Engine, delivery: &Delivery, worker: &str) -> Handled {
+    Metrics::add(&engine.metrics.foreign_events);
+    let named = delivery.attribute("tenantid").unwrap_or_default();
+    tracing::error!(
+        target: "security", tenant = %delivery.tenant, worker, named,
+        "an event that names another tenant was not handed over"
+    );
+    Handled::fail(Class::Auth, "the event names another tenant")
 }
 
 /// Puts rows back for later; no attempt is counted. They are the truth: if this commit fails, they are found as they were.
@@ -315,7 +356,12 @@ fn is_of(tenant: &TenantId, event: &Data) -> bool {
     named.is_none_or(|named| named.as_str() == Some(tenant.as_str()))
 }
 
-fn deliveries_of(tenant: &TenantId, name: &str, taken: &Taken) -> Vec<Delivery> {
+fn deliveries_of(
+    tenant: &TenantId,
+    subscriber: Option<&Subscriber>,
+    name: &str,
+    taken: &Taken,
+) -> Vec<Delivery> {
     let of_event = |(id, event): &(Uuid, Data)| {
         let text = |name: &str| event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned);
         let key = key_of(*id, name);
@@ -324,6 +370,8 @@ fn deliveries_of(tenant: &TenantId, name: &str, taken: &Taken) -> Vec<Delivery> 
             attempt: taken.row.attempt + 1,
             traceparent: Some(trace::child(text("traceparent").as_deref(), *id, &key)),
             correlation_id: text("correlationid"),
+            domain_key: subscriber.and_then(|one| one.domain_key(event)),
+            watermarks: vec![],
             event: event.clone(),
             key,
         }

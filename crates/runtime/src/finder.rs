@@ -10,7 +10,7 @@ use crate::{
     events,
     lost::Suspects,
     outage::Outage,
-    retention, slots, subscribers,
+    retention, runs, slots, subscribers,
     telling::deliver_signal,
     tenants,
     turn::{Source, Work},
@@ -163,7 +163,7 @@ struct Rounds {
 
 impl Rounds {
     fn new(engine: &Engine) -> Rounds {
-        let (_, workers) = engine.subscribers.names(0);
+        let workers = engine.subscribers.names();
         Rounds { suspects: Suspects::default(), workers, count: 0 }
     }
 
@@ -206,6 +206,9 @@ pub(crate) async fn remind(engine: &Arc<Engine>) {
     if let Err(error) = subscribers::reload(engine).await {
         engine.tasks.heed(&error);
         tracing::warn!(%error, "reading the workers of tenants failed");
+    }
+    if let Err(refusal) = runs::put_all(engine).await {
+        tracing::warn!(%refusal, "schedules of workers could not be put in line");
     }
 }
 

@@ -48,6 +48,9 @@ async fn heed(engine: &Arc<Engine>, hint: Hint) {
         }
         engine.wake.slots.at(engine.now());
     }
+    if hint.outbox {
+        engine.wake.outbox();
+    }
     if hint.queues {
         engine.wake.at(engine.now());
         engine.wake.deliveries.at(engine.now());

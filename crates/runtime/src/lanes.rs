@@ -3,7 +3,10 @@
 //!
 //! Room is reserved before a row is written (born claimed) or claimed, and freed when it is off this node's hands. A tenant's backlog beyond its room stays in the store and cannot push others aside.
 
-use crate::{deliveries::Handed, held::Hold, options::Options};
+#[cfg(test)]
+mod tests;
+
+use crate::{deliveries::Handed, held::Hold, options::Options, subscribers::Subscribers};
 use machine::TenantId;
 use parking_lot::Mutex;
 use std::{
@@ -44,6 +47,8 @@ struct Shared<T> {
     in_flight_max: usize,
     /// How many may be handled at once, by target; as many as there are for those that are not named.
     caps: BTreeMap<String, usize>,
+    /// How much may be kept of a target, on all lanes; as much as there is room for those that are not named.
+    prefetch: BTreeMap<String, usize>,
 }
 
 /// How a tenant is treated.
@@ -78,6 +83,8 @@ struct Lanes<T> {
     in_flight: usize,
     /// Being handled, by target.
     busy: BTreeMap<String, usize>,
+    /// Reserved, by target where that is bounded.
+    kept: BTreeMap<String, usize>,
 }
 
 struct Lane<T> {
@@ -103,6 +110,8 @@ pub(crate) struct Item<T> {
 pub(crate) struct Reservation<T> {
     shared: Arc<Shared<T>>,
     tenant: TenantId,
+    /// The target, if what is kept of it is bounded.
+    target: Option<String>,
     units: usize,
 }
 
@@ -111,6 +120,9 @@ impl<T> Drop for Reservation<T> {
         let mut lanes = self.shared.lanes.lock();
         if let Some(lane) = lanes.tenants.get_mut(&self.tenant) {
             lane.reserved -= self.units;
+        }
+        if let Some(kept) = self.target.as_ref().and_then(|target| lanes.kept.get_mut(target)) {
+            *kept -= self.units;
         }
         lanes.tidy(&self.tenant);
     }
@@ -123,8 +135,11 @@ impl Queue<CallRow> {
 }
 
 impl Queue<Handed> {
-    pub(crate) fn of_deliveries(options: &Options, caps: BTreeMap<String, usize>) -> Queue<Handed> {
-        Queue::new(options.deliveries_queued_per_tenant_max, options.deliveries_in_flight_max, caps)
+    pub(crate) fn of_deliveries(options: &Options, subscribers: &Subscribers) -> Queue<Handed> {
+        let caps = subscribers.caps();
+        let (queued, in_flight) =
+            (options.deliveries_queued_per_tenant_max, options.deliveries_in_flight_max);
+        Queue::new(queued, in_flight, caps).prefetching(subscribers.prefetch())
     }
 }
 
@@ -140,8 +155,18 @@ impl<T: Targeted> Queue<T> {
             rules: BTreeMap::new(),
             in_flight: 0,
             busy: BTreeMap::new(),
+            kept: BTreeMap::new(),
         });
-        Queue { shared: Arc::new(Shared { lanes, per_tenant_max, in_flight_max, caps }) }
+        let prefetch = BTreeMap::new();
+        Queue { shared: Arc::new(Shared { lanes, per_tenant_max, in_flight_max, caps, prefetch }) }
+    }
+
+    /// Bounds what is kept of targets.
+    fn prefetching(mut self, prefetch: BTreeMap<String, usize>) -> Queue<T> {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.prefetch = prefetch;
+        }
+        self
     }
 
     /// How each tenant is treated; as usual if it is not named.
@@ -188,13 +213,22 @@ impl<T: Targeted> Queue<T> {
 
     /// Room for one more of the tenant, if there is any.
     pub(crate) fn reserve(&self, tenant: &TenantId) -> Option<Reservation<T>> {
-        self.reserve_units(tenant, 1)
+        self.reserve_units(tenant, "", 1)
     }
 
     /// Room for so much, if there is any at all: what is too large for an empty lane would never get in.
-    pub(crate) fn reserve_units(&self, tenant: &TenantId, units: usize) -> Option<Reservation<T>> {
+    pub(crate) fn reserve_units(
+        &self,
+        tenant: &TenantId,
+        target: &str,
+        units: usize,
+    ) -> Option<Reservation<T>> {
         let mut lanes = self.shared.lanes.lock();
         if lanes.rule(tenant).parked {
+            return None;
+        }
+        let bound = self.shared.prefetch.get(target).copied();
+        if bound.is_some_and(|bound| lanes.kept.get(target).copied().unwrap_or(0) >= bound) {
             return None;
         }
         let lane = lanes.tenants.entry(tenant.clone()).or_default();
@@ -202,7 +236,18 @@ impl<T: Targeted> Queue<T> {
             return None;
         }
         lane.reserved += units;
-        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone(), units })
+        let target = bound.map(|_| target.to_owned());
+        if let Some(target) = &target {
+            *lanes.kept.entry(target.clone()).or_default() += units;
+        }
+        Some(Reservation { shared: self.shared.clone(), tenant: tenant.clone(), target, units })
+    }
+
+    /// How much more may be kept of a target, if that is bounded.
+    pub(crate) fn room_for(&self, target: &str) -> Option<usize> {
+        let bound = self.shared.prefetch.get(target)?;
+        let kept = self.shared.lanes.lock().kept.get(target).copied().unwrap_or(0);
+        Some(bound.saturating_sub(kept))
     }
 
     /// Tenants whose lane has next to no room: the backlog is not asked for what is theirs.
@@ -382,182 +427,5 @@ impl<T> Lane<T> {
             }
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::held::Held;
-    use machine::Time;
-    use uuid::Uuid;
-
-    fn tenant(name: &str) -> TenantId {
-        TenantId::new(name).expect("valid")
-    }
-
-    fn push(queue: &Queue<CallRow>, held: &Held, of: &str, token: u64, target: &str) {
-        let row = CallRow {
-            instance: Uuid::from_u128(1),
-            token,
-            target: target.to_owned(),
-            envelope: vec![],
-            created_at: Time(0),
-            visible_at: Time(0),
-            attempt: 1,
-            last_error: None,
-            owner: None,
-            taken_over: 0,
-        };
-        let tenant = tenant(of);
-        let reservation = queue.reserve(&tenant).expect("there is room");
-        let hold = held.hold(&tenant, row.key());
-        queue.push(tenant, row, reservation, hold);
-    }
-
-    fn tokens(queue: &Queue<CallRow>) -> Vec<u64> {
-        let mut handled = Vec::new();
-        while let Some(item) = queue.next() {
-            handled.push(item.row.token);
-            queue.done(&item.tenant, &item.row.target);
-        }
-        handled
-    }
-
-    #[test]
-    fn a_dropped_call_is_left_out_and_frees_its_room() {
-        let (queue, held) = (Queue::new(2, 10, BTreeMap::new()), Held::default());
-        push(&queue, &held, "acme", 1, "a");
-        push(&queue, &held, "acme", 2, "a");
-        assert!(queue.reserve(&tenant("acme")).is_none());
-        held.drop_row(&tenant("acme"), QueueKey::Call { instance: Uuid::from_u128(1), token: 1 });
-        assert_eq!(tokens(&queue), [2]);
-        let lanes = queue.shared.lanes.lock();
-        assert!(lanes.tenants.is_empty() && lanes.busy.is_empty() && lanes.ring.is_empty());
-    }
-
-    #[test]
-    fn a_tenant_takes_half_at_most_while_others_wait() {
-        let (queue, held) = (Queue::new(8, 4, BTreeMap::new()), Held::default());
-        for token in 0..8 {
-            push(&queue, &held, "acme", token, "a");
-        }
-        assert_eq!(queue.full(), [tenant("acme")]);
-        let first = queue.next().expect("alone, it may take all");
-        let second = queue.next().expect("alone, it may take all");
-        push(&queue, &held, "zoo", 10, "a");
-        push(&queue, &held, "zoo", 11, "a");
-        let others = [queue.next(), queue.next()].map(|item| item.expect("room is left").row.token);
-        assert_eq!(others, [10, 11], "acme has its half");
-        assert!(queue.next().is_none(), "all are taken");
-        drop((first, second));
-    }
-
-    #[test]
-    fn a_parked_tenant_takes_nothing_on_and_gives_back_what_waits() {
-        let (queue, held) = (Queue::new(8, 4, BTreeMap::new()), Held::default());
-        for token in 0..3 {
-            push(&queue, &held, "acme", token, if token == 2 { "b" } else { "a" });
-        }
-        push(&queue, &held, "zoo", 10, "a");
-        let under_way = queue.next().expect("there is room");
-        assert!(queue.take_parked().is_empty(), "nobody is parked");
-        let parked = Rule { parked: true, ..Rule::default() };
-        queue.rule(BTreeMap::from([(tenant("acme"), parked)]));
-        assert!(queue.reserve(&tenant("acme")).is_none());
-        assert_eq!(queue.next().map(|item| item.row.token), Some(10), "only others are served");
-        let given_back: Vec<u64> = queue.take_parked().iter().map(|item| item.row.token).collect();
-        assert_eq!(given_back, [1, 2]);
-        queue.done(&under_way.tenant, &under_way.row.target);
-        drop(under_way);
-        queue.done(&tenant("zoo"), "a");
-        assert_eq!(queue.lanes(), 0, "nothing of it is left");
-        queue.rule(BTreeMap::new());
-        push(&queue, &held, "acme", 7, "a");
-        assert_eq!(tokens(&queue), [7]);
-    }
-
-    #[test]
-    fn a_tenant_has_no_more_under_way_than_its_limit() {
-        let (queue, held) = (Queue::new(8, 8, BTreeMap::new()), Held::default());
-        let rule = Rule { in_flight_max: 2, ..Rule::default() };
-        queue.rule(BTreeMap::from([(tenant("acme"), rule)]));
-        for token in 0..4 {
-            push(&queue, &held, "acme", token, "a");
-        }
-        push(&queue, &held, "zoo", 10, "a");
-        let under_way: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
-        assert_eq!(under_way, [0, 10, 1]);
-        assert_eq!(queue.full_for(&tenant("acme"), "a"), Some(Full::Tenant(2)));
-        assert_eq!(queue.full_for(&tenant("zoo"), "a"), None);
-        queue.done(&tenant("acme"), "a");
-        assert_eq!(queue.next().map(|item| item.row.token), Some(2));
-    }
-
-    #[test]
-    fn a_tenant_is_served_as_often_as_its_weight_says() {
-        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
-        queue.rule(BTreeMap::from([(tenant("acme"), Rule { weight: 3, ..Rule::default() })]));
-        for token in 0..6 {
-            push(&queue, &held, "acme", token, "a");
-        }
-        for token in 10..14 {
-            push(&queue, &held, "zoo", token, "a");
-        }
-        assert_eq!(tokens(&queue), [0, 1, 2, 10, 3, 4, 5, 11, 12, 13]);
-        // What is queued already is served by the weights as they are.
-        for token in 0..4 {
-            push(&queue, &held, "acme", token, "a");
-            push(&queue, &held, "zoo", 10 + token, "a");
-        }
-        assert_eq!(queue.next().map(|item| item.row.token), Some(0));
-        queue.rule(BTreeMap::new());
-        let rest: Vec<u64> = std::iter::from_fn(|| queue.next()).map(|item| item.row.token).collect();
-        assert_eq!(rest, [1, 2, 10, 3, 11, 12, 13], "a turn that has begun is finished");
-    }
-
-    #[test]
-    fn weight_is_worth_room_while_others_wait() {
-        let (queue, held) = (Queue::new(20, 8, BTreeMap::new()), Held::default());
-        queue.rule(BTreeMap::from([(tenant("acme"), Rule { weight: 3, ..Rule::default() })]));
-        for token in 0..8 {
-            push(&queue, &held, "acme", token, "a");
-            push(&queue, &held, "zoo", 10 + token, "a");
-        }
-        let taken: Vec<Item<CallRow>> = std::iter::from_fn(|| queue.next()).collect();
-        let of_acme = taken.iter().filter(|item| item.tenant == tenant("acme")).count();
-        assert_eq!((taken.len(), of_acme), (8, 6));
-    }
-
-    #[test]
-    fn tenants_and_their_targets_are_served_in_turn() {
-        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
-        for (token, target) in [(1, "a"), (2, "a"), (3, "b"), (4, "a")] {
-            push(&queue, &held, "acme", token, target);
-        }
-        push(&queue, &held, "zoo", 10, "a");
-        assert_eq!(tokens(&queue), [1, 10, 3, 2, 4]);
-    }
-
-    #[test]
-    fn more_of_the_same_is_taken_along() {
-        let (queue, held) = (Queue::new(10, 10, BTreeMap::new()), Held::default());
-        for (token, target) in [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "a")] {
-            push(&queue, &held, "acme", token, target);
-        }
-        let first = queue.next().expect("one is there");
-        held.drop_row(&tenant("acme"), QueueKey::Call { instance: Uuid::from_u128(1), token: 2 });
-        let more = queue.more(&first.tenant, "a", 1);
-        assert_eq!(more.iter().map(|item| item.row.token).collect::<Vec<_>>(), [4]);
-        queue.done(&first.tenant, "a");
-        assert_eq!(tokens(&queue), [3, 5]);
-        let all: Vec<_> = {
-            push(&queue, &held, "acme", 6, "a");
-            queue.more(&tenant("acme"), "a", 9)
-        };
-        assert_eq!(all.len(), 1);
-        drop((first, more, all));
-        let lanes = queue.shared.lanes.lock();
-        assert!(lanes.tenants.is_empty() && lanes.busy.is_empty() && lanes.ring.is_empty());
     }
 }

@@ -55,6 +55,7 @@ mod refusal;
 mod remote;
 pub mod retention;
 mod rows;
+mod runs;
 pub mod sandbox;
 mod schedules;
 mod scripts;

@@ -34,6 +34,7 @@ pub(crate) struct Metrics {
     pub(crate) instances_purged: AtomicU64,
     pub(crate) keys_purged: AtomicU64,
     pub(crate) tenants_purged: AtomicU64,
+    pub(crate) foreign_events: AtomicU64,
     messages: Mutex<BTreeMap<MessageKey, Messages>>,
 }
 
@@ -98,6 +99,11 @@ impl Metrics {
             ),
             ("windlass_keys_purged_total", "idempotency keys deleted by retention", &self.keys_purged),
             ("windlass_tenants_purged_total", "deleted tenants that are gone for good", &self.tenants_purged),
+            (
+                "windlass_foreign_events_total",
+                "events that named another tenant and were not handed to a worker",
+                &self.foreign_events,
+            ),
         ];
         let mut all: Vec<Metric> = plain
             .into_iter()

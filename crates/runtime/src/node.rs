@@ -26,7 +26,7 @@ use crate::{
     options::Options,
     outbox,
     polls::Polls,
-    retention, schedules,
+    retention, runs, schedules,
     secrets::{self, Keyring},
     slots::Slots,
     spans::{NoSpans, Spans},
@@ -119,9 +119,7 @@ impl Node {
     async fn join(parts: Parts) -> store::Result<Node> {
         let Parts { store, clock, entropy, evaluator, buses, workers, options, programs, .. } = parts;
         let Parts { secrets, sole, hints, spans, crash, .. } = parts;
-        if let Some(problem) = options.problem() {
-            return Err(store::Error::Unavailable(format!("options: {problem}")));
-        }
+        usable(&options, &workers)?;
         let now = clock.now();
         let joined_at = clock.steady_micros();
         let node = entropy.id(now);
@@ -142,7 +140,7 @@ impl Node {
             held: Held::default(),
             calls: Queue::of_calls(&options, callees.caps()),
             callees,
-            deliveries: Queue::of_deliveries(&options, subscribers.caps()),
+            deliveries: Queue::of_deliveries(&options, &subscribers),
             deliveries_left: AtomicBool::new(false),
             subscribers,
             polled: Notify::new(),
@@ -195,6 +193,7 @@ impl Node {
         engine.clocks.set(engine.store.clocks().await?);
         tenants::reload(engine).await?;
         subscribers::reload(engine).await?;
+        runs::put_all(engine).await.map_err(|refusal| store::Error::Unavailable(refusal.to_string()))?;
         // A stop waits for the finder, so that it claims nothing after the node has left.
         tasks.spawn(finder::run(engine.clone()));
         tasks.spawn(deliveries::run(engine.clone()));
@@ -246,5 +245,16 @@ impl Node {
     /// Why the node stopped by itself, if it did.
     pub fn halted(&self) -> Option<Halt> {
         self.engine.tasks.halted()
+    }
+}
+
+/// Refuses what no node can work with.
+fn usable(options: &Options, workers: &[Declaration]) -> store::Result<()> {
+    if let Some(problem) = options.problem() {
+        return Err(store::Error::Unavailable(format!("options: {problem}")));
+    }
+    match workers.iter().find_map(Declaration::problem) {
+        Some(problem) => Err(store::Error::Misconfigured(problem)),
+        None => Ok(()),
     }
 }

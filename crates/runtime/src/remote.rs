@@ -6,12 +6,16 @@
 
 use crate::{
     api::{Declared, Lent, Refusal},
-    deliveries::{self, settle::Settling},
+    deliveries::{
+        self, once,
+        settle::{Settled, Settling},
+        watermarks,
+    },
     engine::Engine,
     guards::{self, Target},
-    refusal, subscribers,
+    refusal, runs, subscribers,
 };
-use machine::{Data, TenantId, Time, retry::RetryPolicy, time::Span};
+use machine::{Data, TenantId, Time, time::Span};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use store::{
     Commit, Conflict, Hint, Outcome, Write,
@@ -51,10 +55,13 @@ pub(crate) async fn declare(
             created_at: before.map_or(now, |row| row.created_at),
             updated_at: now,
         };
-        match commit(engine, tenant, vec![Write::PutWorker { row, expected_version }]).await? {
+        let mut writes = vec![Write::PutWorker { row, expected_version }];
+        writes.extend(runs::put(engine, tenant, name, declared.terms().schedule.as_ref()).await?);
+        match commit(engine, tenant, writes).await? {
             Outcome::Conflict(Conflict::Version) => {}
             Outcome::Committed => {
                 changed(engine).await?;
+                engine.wake.slots.at(engine.now());
                 return Ok(expected_version == 0);
             }
             other => return Err(Refusal::Unavailable(format!("{other:?}"))),
@@ -86,18 +93,7 @@ pub(crate) fn types_problem(types: &[String]) -> Option<String> {
 
 /// What is wrong with a declaration, if anything.
 fn problem(name: &str, declared: &Declared) -> Option<String> {
-    let Declared { types, attempts_max, batch_max, order_by, lease_seconds, .. } = declared;
-    let is_path =
-        |path: &String| machine::correlation::path(&format!(".{}", path.trim_start_matches('.'))).is_some();
-    match () {
-        () if !(1..=100).contains(attempts_max) => Some("`attempts_max` is 1 to 100".to_owned()),
-        () if !(1..=1000).contains(batch_max) => Some("`batch_max` is 1 to 1000".to_owned()),
-        () if !(1..=86_400).contains(lease_seconds) => Some("`lease_seconds` is 1 to 86400".to_owned()),
-        () if order_by.as_ref().is_some_and(|path| !is_path(path)) => {
-            Some("`order_by` is an attribute such as `subject` or a path such as `data.order.id`".to_owned())
-        }
-        () => name_problem(name).or_else(|| types_problem(types)),
-    }
+    name_problem(name).or_else(|| declared.problem())
 }
 
 pub(crate) async fn find(
@@ -122,7 +118,9 @@ pub(crate) async fn declared(
 
 /// Events of its types are not delivered to it from now on. What was delivered waits for a worker of that name.
 pub(crate) async fn forget(engine: &Engine, tenant: &TenantId, name: &str) -> Result<(), Refusal> {
-    match commit(engine, tenant, vec![Write::DeleteWorker { name: name.to_owned() }]).await? {
+    let mut writes = vec![Write::DeleteWorker { name: name.to_owned() }];
+    writes.extend(runs::put(engine, tenant, name, None).await?);
+    match commit(engine, tenant, writes).await? {
         Outcome::Committed => changed(engine).await,
         Outcome::Conflict(Conflict::Gone) => Err(Refusal::NotFound("worker".to_owned())),
         other => Err(Refusal::Unavailable(format!("{other:?}"))),
@@ -165,6 +163,8 @@ pub(crate) async fn poll(
             now,
             until: now.after(Span::from_secs(declared.lease_seconds.into())),
             limit,
+            pace: subscribers::pace(&declared.terms()),
+            lent_max: declared.concurrency_max.map(|max| max as usize),
         };
         let (loan, blocked_until) = within_breaker(engine, tenant, loan);
         let lent = match blocked_until {
@@ -177,8 +177,10 @@ pub(crate) async fn poll(
             let _ = engine.guards.admit(tenant, &target, false, now, || 0.0);
         }
         let lent = without_exhausted(engine, tenant, &declared, lent).await?;
+        let lent = with_events(engine, tenant, name, lent).await?;
+        let lent = without_done(engine, tenant, lent).await?;
         if !lent.is_empty() || now >= until {
-            return with_events(engine, tenant, lent).await;
+            return Ok(lent);
         }
         let due = engine.store.next_delivery(&[name.to_owned()]).await.map_err(refusal::of_store)?;
         let look_at = match due {
@@ -233,21 +235,54 @@ async fn without_exhausted(
 async fn with_events(
     engine: &Engine,
     tenant: &TenantId,
+    worker: &str,
     lent: Vec<DeliveryRow>,
 ) -> Result<Vec<Lent>, Refusal> {
     let ids: Vec<Uuid> = lent.iter().flat_map(|row| row.events.iter()).collect();
     if ids.is_empty() {
         return Ok(vec![]);
     }
+    let subscriber = engine.subscribers.find(tenant, worker);
+    let domain_key = |event: &[u8]| {
+        let subscriber = subscriber.as_ref().filter(|one| one.terms.key_by.is_some())?;
+        subscriber.domain_key(&Data::parse(event).ok()?)
+    };
+    let names = subscriber.as_ref().map(|one| one.terms.watermarks.as_slice()).unwrap_or_default();
+    let watermarks = watermarks::read(engine, tenant, worker, names).await.map_err(refusal::of_store)?;
     let events = engine.store.events_of(tenant, &ids).await.map_err(refusal::of_store)?;
     let mut events: HashMap<Uuid, Vec<u8>> = events.into_iter().map(|row| (row.id, row.event)).collect();
-    let of_row = |row: DeliveryRow| Lent {
-        events: row.events.iter().filter_map(|id| Some((id, events.remove(&id)?))).collect(),
-        id: row.id,
-        attempt: row.attempt,
-        until: row.visible_at,
+    let of_row = |row: DeliveryRow| {
+        let events: Vec<(Uuid, Vec<u8>)> =
+            row.events.iter().filter_map(|id| Some((id, events.remove(&id)?))).collect();
+        let domain_keys = events.iter().map(|(_, event)| domain_key(event)).collect();
+        let watermarks = watermarks.clone();
+        Lent { events, domain_keys, watermarks, id: row.id, attempt: row.attempt, until: row.visible_at }
     };
     Ok(lent.into_iter().map(of_row).collect())
+}
+
+/// Those that still are to be done. What another event with the same domain key was first at is ended here.
+async fn without_done(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    lent: Vec<Lent>,
+) -> Result<Vec<Lent>, Refusal> {
+    let keys = lent.iter().flat_map(|one| one.domain_keys.iter().flatten());
+    let keys: Vec<String> = keys.map(|key| once::of_domain(key)).collect();
+    let taken = once::taken(engine, tenant, &keys).await.map_err(refusal::of_store)?;
+    // An event with a domain key has a delivery of its own.
+    let is_done = |one: &Lent| match one.domain_keys.as_slice() {
+        [Some(key)] => taken.contains(&once::of_domain(key)),
+        _ => false,
+    };
+    let (done, rest): (Vec<_>, Vec<_>) = lent.into_iter().partition(is_done);
+    for one in done {
+        match answer(engine, tenant, (one.id, one.attempt), vec![Handled::done()]).await {
+            Ok(()) | Err(Refusal::Conflict { .. }) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(rest)
 }
 
 fn gone() -> Refusal {
@@ -279,26 +314,20 @@ pub(crate) async fn answer(
         (each, at) => each[at].clone(),
     };
     let keyed = ids.iter().enumerate().map(|(at, id)| (deliveries::key_of(*id, &row.worker), of(at)));
-    let retry = retry_of(engine.subscribers.declared(tenant, &row.worker).unwrap_or_default());
+    let retry = engine.subscribers.declared(tenant, &row.worker).unwrap_or_default().retry();
     let settling = Settling::of_lent(engine, tenant, &row.worker, &retry);
     let well: Vec<bool> = answers.iter().map(guards::is_well).collect();
     match settling.settle_one(&row, &events, keyed.collect()).await {
-        Ok(true) => {
+        Ok(Settled::Done) => {
             engine.guards.record(tenant, &Target::worker(&row.worker), &well, engine.now());
             Ok(())
         }
-        Ok(false) => Err(gone()),
+        Ok(Settled::Late) => Err(gone()),
+        Ok(Settled::Moved) => {
+            let detail = "a watermark was moved meanwhile; nothing was written, and the delivery comes again";
+            Err(Refusal::Conflict { code: "watermark-moved", detail: detail.to_owned(), existing: None })
+        }
         Err(error) => Err(refusal::of_store(error)),
-    }
-}
-
-fn retry_of(declared: Declared) -> RetryPolicy {
-    let millis = |millis: u64| Span::from_millis(i64::try_from(millis).unwrap_or(i64::MAX / 1000));
-    RetryPolicy {
-        attempts_max: declared.attempts_max,
-        base: millis(declared.retry_base_ms),
-        factor: 2.0,
-        cap: millis(declared.retry_cap_ms),
     }
 }
 

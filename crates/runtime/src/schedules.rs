@@ -10,7 +10,7 @@ use crate::{
     engine::Engine,
     events,
     outage::Outage,
-    refusal,
+    refusal, runs,
     starts::{self, Beginning},
 };
 use machine::{
@@ -92,6 +92,10 @@ async fn fire_due(engine: &Arc<Engine>) -> Result<(), store::Error> {
 
 /// Deals with the slots of one schedule up to and including the next that fires.
 async fn step(engine: &Arc<Engine>, tenant: &TenantId, row: &ScheduleRow) -> Result<(), Refusal> {
+    if row.namespace == runs::NAMESPACE {
+        let now = now_for(engine, tenant, row).await?;
+        return runs::step(engine, tenant, row, now).await;
+    }
     let program = match engine.definitions.exact(tenant, &row.namespace, &row.name, &row.version).await {
         Ok(program) => program,
         Err(Missing::Store(error)) => return Err(refusal::of_store(error)),
@@ -102,15 +106,18 @@ async fn step(engine: &Arc<Engine>, tenant: &TenantId, row: &ScheduleRow) -> Res
         }
     };
     let (Some(spec), Some(next)) = (&program.ir.schedule, row.next_slot) else { return Ok(()) };
-    let mut now = engine.now_of(tenant);
-    if next > now {
-        // The store holds it for due: the tenant's clock was moved, and this node is about to hear of it.
-        clocks::reload(engine).await.map_err(refusal::of_store)?;
-        now = engine.now_of(tenant);
-    }
+    let now = now_for(engine, tenant, row).await?;
     let plan = schedule::plan(spec, row.anchor, next, now);
     let fire = Fire { engine, tenant, row, program: &program, now };
     fire.go(spec, &plan).await
+}
+
+/// The tenant's time. What the store holds for due and is not: the clock was moved, and this node is about to hear of it.
+async fn now_for(engine: &Engine, tenant: &TenantId, row: &ScheduleRow) -> Result<Time, Refusal> {
+    if row.next_slot.is_some_and(|next| next > engine.now_of(tenant)) {
+        clocks::reload(engine).await.map_err(refusal::of_store)?;
+    }
+    Ok(engine.now_of(tenant))
 }
 
 /// A plan about to be carried out.
@@ -198,7 +205,7 @@ fn put(before: &ScheduleRow, mut after: ScheduleRow, now: Time) -> Write {
 }
 
 /// Commits a change of the schedule's row. `false` if somebody else changed it meanwhile.
-async fn change(
+pub(crate) async fn change(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     before: &ScheduleRow,
@@ -258,7 +265,14 @@ pub(crate) async fn deployed(
             let status = "ended".to_owned();
             ScheduleRow { version, status, next_slot: None, due_at: None, instance: None, ..row }
         }
-        (Some(spec), there) => active(engine, tenant, ir, spec, there, now),
+        (Some(spec), there) => active(
+            engine,
+            tenant,
+            (ir.namespace.as_str(), ir.name.as_str(), ir.version.as_str()),
+            spec,
+            there,
+            now,
+        ),
     };
     row.row_version = expected_version + 1;
     row.updated_at = now;
@@ -290,19 +304,19 @@ async fn says_the_same(
 }
 
 /// The row of a schedule that follows this version. One that says the same as before goes on where it was.
-fn active(
+pub(crate) fn active(
     engine: &Engine,
     tenant: &TenantId,
-    ir: &ir::Workflow,
+    (namespace, name, version): (&str, &str, &str),
     spec: &ir::Schedule,
     there: Option<ScheduleRow>,
     now: Time,
 ) -> ScheduleRow {
     let fresh = ScheduleRow {
-        id: id::schedule(tenant, &ir.namespace, &ir.name),
-        namespace: ir.namespace.clone(),
-        name: ir.name.clone(),
-        version: ir.version.clone(),
+        id: id::schedule(tenant, namespace, name),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        version: version.to_owned(),
         kind: spec.kind().to_owned(),
         spec: shown(&spec.when),
         time_zone: spec.time_zone.clone().unwrap_or_else(|| "UTC".to_owned()),
@@ -397,14 +411,14 @@ pub(crate) async fn order(
     order: ScheduleOrder,
 ) -> Result<ScheduleRow, Refusal> {
     for _ in 0..TRIES_MAX {
-        let (row, program) = load(engine, tenant, schedule).await?;
+        let (row, spec) = known(engine, tenant, schedule).await?;
         let after = match (order, row.status.as_str()) {
             (ScheduleOrder::Pause, "paused") | (ScheduleOrder::Resume, "active") => return Ok(row),
             (_, "ended") => return Err(ended()),
             (ScheduleOrder::Pause, _) => {
                 ScheduleRow { status: "paused".to_owned(), due_at: None, ..row.clone() }
             }
-            (ScheduleOrder::Resume, _) => resumed(engine, tenant, &program, &row),
+            (ScheduleOrder::Resume, _) => resumed(engine, tenant, spec.as_ref(), &row),
         };
         let mut shown = after.clone();
         if change(engine, tenant, &row, after, vec![]).await? {
@@ -416,9 +430,14 @@ pub(crate) async fn order(
 }
 
 /// Slots of the pause are gone; what waits for an end goes on where it was.
-fn resumed(engine: &Engine, tenant: &TenantId, program: &Program, row: &ScheduleRow) -> ScheduleRow {
+fn resumed(
+    engine: &Engine,
+    tenant: &TenantId,
+    spec: Option<&ir::Schedule>,
+    row: &ScheduleRow,
+) -> ScheduleRow {
     let now = engine.now_of(tenant);
-    let next_slot = program.ir.schedule.as_ref().and_then(|spec| match spec.when {
+    let next_slot = spec.and_then(|spec| match spec.when {
         When::After(span) if row.instance.is_none() => Some(row.next_slot.unwrap_or(now.after(span))),
         When::After(_) => None,
         _ => schedule::after(spec, row.anchor, now),
@@ -433,10 +452,14 @@ pub(crate) async fn trigger(
     tenant: &TenantId,
     schedule: Uuid,
 ) -> Result<Uuid, Refusal> {
-    let (row, program) = load(engine, tenant, schedule).await?;
+    let (row, _) = known(engine, tenant, schedule).await?;
     if row.status == "ended" {
         return Err(ended());
     }
+    if row.namespace == runs::NAMESPACE {
+        return runs::trigger(engine, tenant, &row).await;
+    }
+    let (_, program) = load(engine, tenant, schedule).await?;
     let now = engine.now_of(tenant);
     let instance = id::started_by(schedule, now);
     let slot = SlotRow {
@@ -455,6 +478,22 @@ pub(crate) async fn trigger(
     };
     let beginning = Beginning { program, id: instance, input, guards: vec![Write::Slot(slot)], now };
     starts::begin(engine, tenant, beginning).await.map(|started| started.id)
+}
+
+/// A schedule and what is said of it.
+async fn known(
+    engine: &Engine,
+    tenant: &TenantId,
+    schedule: Uuid,
+) -> Result<(ScheduleRow, Option<ir::Schedule>), Refusal> {
+    let row = engine.store.schedule(tenant, schedule).await.map_err(refusal::of_store)?;
+    match row {
+        Some(row) if row.namespace == runs::NAMESPACE => {
+            let spec = runs::spec(engine, tenant, &row.name);
+            Ok((row, spec))
+        }
+        _ => load(engine, tenant, schedule).await.map(|(row, program)| (row, program.ir.schedule.clone())),
+    }
 }
 
 pub(crate) async fn load(
@@ -480,10 +519,10 @@ pub(crate) async fn upcoming(
     schedule: Uuid,
     count: usize,
 ) -> Result<Vec<Time>, Refusal> {
-    let (row, program) = load(engine, tenant, schedule).await?;
+    let (row, spec) = known(engine, tenant, schedule).await?;
     let mut times = Vec::new();
     let mut next = row.next_slot.filter(|_| row.status == "active");
-    while let (Some(slot), Some(spec)) = (next.filter(|_| times.len() < count), &program.ir.schedule) {
+    while let (Some(slot), Some(spec)) = (next.filter(|_| times.len() < count), &spec) {
         times.push(slot);
         next = schedule::after(spec, row.anchor, slot);
     }

@@ -6,6 +6,7 @@
 use crate::{
     api::{Declared, Webhook},
     buses::{self, Bus},
+    deliveries::once,
     engine::Engine,
     webhooks,
 };
@@ -15,16 +16,18 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-use worker::Declaration;
+use store::rows::Pace;
+use worker::{Declaration, Terms, path};
 
 /// A worker as publishing sees it.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) name: String,
-    types: Vec<String>,
-    pub(crate) batch_max: usize,
+    pub(crate) terms: Terms,
     /// `.data.order.id`
     order_by: Option<String>,
+    key_by: Option<String>,
+    debounce_by: Option<String>,
     /// It is a bus: it carries what is emitted inside, in the order of who emits.
     pub(crate) is_bus: bool,
     /// This node has it.
@@ -36,8 +39,23 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
+    fn new(name: String, terms: Terms, declared: Option<Declared>) -> Subscriber {
+        let debounce_by = terms.debounce.as_ref().and_then(|debounce| debounce.by.as_deref()).map(path);
+        Subscriber {
+            name,
+            order_by: terms.order_by.as_deref().map(path),
+            key_by: terms.key_by.as_deref().map(path),
+            debounce_by,
+            terms,
+            is_bus: false,
+            is_here: declared.is_none(),
+            declared,
+            webhook: None,
+        }
+    }
+
     fn wants(&self, event_type: &str) -> bool {
-        is_wanted(&self.types, event_type)
+        is_wanted(&self.terms.types, event_type)
     }
 
     /// The key that the event comes in order by, if it has one.
@@ -46,6 +64,21 @@ impl Subscriber {
             return emitted_by.map(str::to_owned);
         }
         correlation::look_up(self.order_by.as_deref()?, event)
+    }
+
+    /// The key of which one event has an effect, in the form that handlers are given.
+    pub(crate) fn domain_key(&self, event: &Data) -> Option<String> {
+        let value = correlation::look_up(self.key_by.as_deref()?, event)?;
+        Some(once::domain_key(&value, &self.name))
+    }
+
+    /// The key of which the last event is delivered, if the event is held back at all.
+    pub(crate) fn debounce_key(&self, event: &Data) -> Option<String> {
+        self.terms.debounce.as_ref()?;
+        match &self.debounce_by {
+            Some(path) => correlation::look_up(path, event),
+            None => Some(String::new()),
+        }
     }
 }
 
@@ -57,9 +90,17 @@ pub(crate) fn is_wanted(types: &[String], event_type: &str) -> bool {
     })
 }
 
-/// Where the index of waits would look for it: a path begins with a dot.
-fn path(order_by: &str) -> String {
-    format!(".{}", order_by.trim_start_matches('.'))
+/// Workers whose deliveries are asked for together.
+pub(crate) struct Group {
+    pub(crate) workers: Vec<String>,
+    /// The most events that a row of theirs holds.
+    pub(crate) batch_max: usize,
+    pub(crate) pace: Option<Pace>,
+}
+
+/// How fast rows are handed out; each holds one event.
+pub(crate) fn pace(terms: &Terms) -> Option<Pace> {
+    terms.rate.map(|rate| Pace { every: rate.every(), burst: rate.burst() })
 }
 
 pub(crate) struct Subscribers {
@@ -76,39 +117,55 @@ impl Subscribers {
             by_name.insert(worker.name.clone(), worker.clone());
         }
         let here = by_name.values().filter_map(|worker: &Declaration| {
-            let on = worker.on.as_ref()?;
-            Some(Arc::new(Subscriber {
-                name: worker.name.clone(),
-                types: on.types.clone(),
-                batch_max: on.batch_max,
-                order_by: on.order_by.as_deref().map(path),
-                is_bus: false,
-                is_here: true,
-                declared: None,
-                webhook: None,
-            }))
+            let terms = worker.on.as_ref()?.terms.clone();
+            Some(Arc::new(Subscriber::new(worker.name.clone(), terms, None)))
         });
         let buses = buses.iter().map(|bus| {
-            Arc::new(Subscriber {
-                name: buses::worker_of(&bus.name),
-                types: bus.types.clone(),
-                batch_max: 1,
-                order_by: None,
-                is_bus: true,
-                is_here: false,
-                declared: None,
-                webhook: None,
-            })
+            let (name, terms) = (buses::worker_of(&bus.name), Terms::new(bus.types.iter().cloned()));
+            Arc::new(Subscriber { is_bus: true, is_here: false, ..Subscriber::new(name, terms, None) })
         });
         Subscribers { here: here.chain(buses).collect(), workers: by_name, declared: RwLock::default() }
     }
 
-    /// The workers of this node that handle events: those that are given few at once, and those that are given many.
-    pub(crate) fn names(&self, many: usize) -> (Vec<String>, Vec<String>) {
-        let handled = self.here.iter().filter(|one| one.is_here);
-        let (few, many): (Vec<_>, Vec<_>) = handled.partition(|one| one.batch_max < many);
-        let names = |these: Vec<&Arc<Subscriber>>| these.into_iter().map(|one| one.name.clone()).collect();
-        (names(few), names(many))
+    /// The workers of this node that handle events, by how deliveries of theirs are asked for.
+    pub(crate) fn groups(&self, many: usize) -> Vec<Group> {
+        let is_bounded =
+            |one: &Subscriber| one.terms.rate.is_some() || self.prefetch_max(&one.name).is_some();
+        let (bounded, free): (Vec<_>, Vec<_>) =
+            self.here.iter().filter(|one| one.is_here).partition(|one| is_bounded(one));
+        let (few, many): (Vec<_>, Vec<_>) = free.into_iter().partition(|one| one.terms.batch_max < many);
+        let of = |these: Vec<&Arc<Subscriber>>, batch_max: usize| Group {
+            workers: these.into_iter().map(|one| one.name.clone()).collect(),
+            batch_max,
+            pace: None,
+        };
+        let alone = bounded.into_iter().map(|one| Group {
+            workers: vec![one.name.clone()],
+            batch_max: one.terms.batch_max,
+            pace: pace(&one.terms),
+        });
+        let groups = [of(few, 1), of(many, self.batch_max())].into_iter().chain(alone);
+        groups.filter(|group| !group.workers.is_empty()).collect()
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.here.iter().filter(|one| one.is_here).map(|one| one.name.clone()).collect()
+    }
+
+    fn prefetch_max(&self, name: &str) -> Option<usize> {
+        self.workers.get(name)?.on.as_ref()?.prefetch_max
+    }
+
+    /// How many events of a worker may be kept in memory, where that is bounded.
+    pub(crate) fn prefetch(&self) -> BTreeMap<String, usize> {
+        let bounded = |name: &String| Some((name.clone(), self.prefetch_max(name)?));
+        self.workers.keys().filter_map(bounded).collect()
+    }
+
+    /// The workers of this node that run by themselves.
+    pub(crate) fn scheduled(&self) -> Vec<Arc<Subscriber>> {
+        self.here.iter().filter(|one| one.terms.schedule.is_some()).cloned().collect()
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<&Declaration> {
@@ -117,7 +174,7 @@ impl Subscribers {
 
     /// The most events that any worker of this node is given at once.
     pub(crate) fn batch_max(&self) -> usize {
-        self.here.iter().map(|one| one.batch_max).max().unwrap_or(1).max(1)
+        self.here.iter().map(|one| one.terms.batch_max).max().unwrap_or(1).max(1)
     }
 
     /// How many calls of a worker's handler may be made at once.
@@ -129,6 +186,24 @@ impl Subscribers {
     pub(crate) fn declared(&self, tenant: &TenantId, name: &str) -> Option<Declared> {
         let declared = self.declared.read();
         declared.get(tenant)?.iter().find(|one| one.name == name)?.declared.clone()
+    }
+
+    /// The worker as publishing sees it, of this node or of the tenant.
+    pub(crate) fn find(&self, tenant: &TenantId, worker: &str) -> Option<Arc<Subscriber>> {
+        let declared = self.declared.read();
+        let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
+        self.here.iter().chain(declared).find(|one| one.name == worker).cloned()
+    }
+
+    /// The key that the event comes in order by to a worker.
+    pub(crate) fn order_key(
+        &self,
+        tenant: &TenantId,
+        worker: &str,
+        event: &Data,
+        emitted_by: Option<&str>,
+    ) -> Option<String> {
+        self.find(tenant, worker)?.order_key(event, emitted_by)
     }
 
     /// What deliveries for addresses of tenants say that they are for, each once.
@@ -143,19 +218,6 @@ impl Subscribers {
     pub(crate) fn webhook(&self, tenant: &TenantId, worker: &str) -> Option<Webhook> {
         let declared = self.declared.read();
         declared.get(tenant)?.iter().find(|one| one.name == worker)?.webhook.clone()
-    }
-
-    /// The key that the event comes in order by to a worker.
-    pub(crate) fn order_key(
-        &self,
-        tenant: &TenantId,
-        worker: &str,
-        event: &Data,
-        emitted_by: Option<&str>,
-    ) -> Option<String> {
-        let declared = self.declared.read();
-        let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
-        self.here.iter().chain(declared).find(|one| one.name == worker)?.order_key(event, emitted_by)
     }
 
     /// Everybody who wants events of the type.
@@ -176,16 +238,9 @@ fn webhook_of(name: String, said: &[u8]) -> Option<Arc<Subscriber>> {
     if said.disabled.is_some() {
         return None;
     }
-    Some(Arc::new(Subscriber {
-        name,
-        types: said.types.clone(),
-        batch_max: 1,
-        order_by: None,
-        is_bus: false,
-        is_here: false,
-        declared: None,
-        webhook: Some(said),
-    }))
+    let terms = Terms::new(said.types.iter().cloned());
+    let subscriber = Subscriber::new(name, terms, None);
+    Some(Arc::new(Subscriber { is_here: false, webhook: Some(said), ..subscriber }))
 }
 
 /// Reads the declared workers of all tenants.
@@ -200,16 +255,8 @@ pub(crate) async fn reload(engine: &Engine) -> Result<(), store::Error> {
             tracing::error!(tenant = %one.tenant, worker = one.row.name, "a declared worker cannot be read");
             continue;
         };
-        declared.entry(one.tenant).or_default().push(Arc::new(Subscriber {
-            name: one.row.name,
-            types: said.types.clone(),
-            batch_max: said.batch_max as usize,
-            order_by: said.order_by.as_deref().map(path),
-            is_bus: false,
-            is_here: false,
-            declared: Some(said),
-            webhook: None,
-        }));
+        let subscriber = Subscriber::new(one.row.name, said.terms(), Some(said));
+        declared.entry(one.tenant).or_default().push(Arc::new(subscriber));
     }
     *engine.subscribers.declared.write() = declared;
     Ok(())
@@ -221,16 +268,8 @@ mod tests {
     use serde_json::json;
 
     fn subscriber(types: &[&str], order_by: Option<&str>) -> Subscriber {
-        Subscriber {
-            name: "mail".to_owned(),
-            types: types.iter().map(|kind| (*kind).to_owned()).collect(),
-            batch_max: 1,
-            order_by: order_by.map(path),
-            is_bus: false,
-            is_here: true,
-            declared: None,
-            webhook: None,
-        }
+        let terms = Terms { order_by: order_by.map(str::to_owned), ..Terms::new(types.iter().copied()) };
+        Subscriber::new("mail".to_owned(), terms, None)
     }
 
     #[test]

@@ -209,7 +209,7 @@ async fn round(engine: &Arc<Engine>) -> Result<(), store::Error> {
         return Ok(());
     }
     let full = engine.webhooks.full();
-    let ask = DeliveryAsk { node: engine.node, now: engine.now(), limit, workers, full };
+    let ask = DeliveryAsk { node: engine.node, now: engine.now(), limit, workers, full, pace: None };
     let claimed = engine.store.claim_deliveries(&ask).await?;
     let wait = if claimed.is_empty() { BLOCKED_WAIT } else { Span::ZERO };
     for Claimed { tenant, row } in claimed {
@@ -264,7 +264,7 @@ async fn deliver(
     let events: Vec<_> =
         events.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default())).collect();
     let settling = Settling::of_own(engine, tenant, &row.worker, &retry);
-    settling.settle_all(&[(&row, events.as_slice())], &mut answers, micros).await;
+    settling.settle_all(&[(&row, events.as_slice())], &answers, micros).await;
 }
 
 /// Sends one event.

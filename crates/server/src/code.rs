@@ -87,6 +87,7 @@ pub const TASK_NOT_AWAITED: Code = code("task-not-awaited", 409, "The instance n
 pub const TASK_BUSY: Code = passing("task-busy", 409, "Others keep changing the task");
 pub const WORKER_EXISTS: Code = code("worker-exists", 409, "The server itself has a worker of that name");
 pub const DELIVERY_LOST: Code = code("delivery-lost", 409, "The delivery is not the caller's any more");
+pub const WATERMARK_MOVED: Code = passing("watermark-moved", 409, "Somebody else has moved the watermark");
 pub const SECRETS_DISABLED: Code = code("secrets-disabled", 409, "This server keeps no secrets");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
@@ -171,6 +172,7 @@ pub const ALL: &[Code] = &[
     TASK_BUSY,
     WORKER_EXISTS,
     DELIVERY_LOST,
+    WATERMARK_MOVED,
     SECRETS_DISABLED,
     STALE,
     DEFINITION_INVALID,

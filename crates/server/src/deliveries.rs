@@ -11,7 +11,7 @@ use crate::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use machine::{Data, id::Kind, time::Span};
-use runtime::api::{Class, Emit, Failure, Handled};
+use runtime::api::{Class, Effects, Emit, Failure, Handled, Move};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use uuid::Uuid;
 /// The longest message of a failure, and the most events one answer emits.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 const EMITS_MAX: usize = 100;
+const MOVES_MAX: usize = 16;
 const RESULTS_MAX: usize = 1_000;
 const SECONDS_MAX: i64 = 86_400;
 const CLASSES: &[Class] =
@@ -32,6 +33,8 @@ pub(crate) struct EmitRequest {
     event_type: String,
     subject: Option<String>,
     data: Option<serde_json::Value>,
+    /// Of this worker one event with the key is emitted, whatever deliveries they come from.
+    once: Option<String>,
 }
 
 /// The delivery is done.
@@ -42,9 +45,21 @@ pub(crate) struct Completion {
     attempt: u32,
     /// Events that follow from it; published in the same commit.
     emit: Option<Vec<EmitRequest>>,
+    /// Watermarks that move on, in the same commit.
+    watermarks: Option<Vec<MoveRequest>>,
     /// For a delivery of several events: one for each, in their order, each with `emit` or with `class`, `message`
     /// and `retry_after_seconds` if that event failed.
     results: Option<Vec<serde_json::Value>>,
+}
+
+/// A watermark that moves on.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes the body; it is read field by field")]
+pub(crate) struct MoveRequest {
+    name: String,
+    value: Option<serde_json::Value>,
+    /// The version that the delivery came with; if it is another by now nothing is written and the answer is refused.
+    version: i64,
 }
 
 /// The attempt failed.
@@ -93,9 +108,9 @@ pub(crate) async fn complete(
     Named(text): Named<String>,
     body: body::Json,
 ) -> Result<StatusCode, Problem> {
-    let fields = body.fields(&["attempt", "emit", "results"])?;
+    let fields = body.fields(&["attempt", "emit", "watermarks", "results"])?;
     let answers = match fields.value("results") {
-        None => vec![Handled::Done(emits(&fields)?)],
+        None => vec![Handled::Done(effects(&fields)?)],
         Some(_) if fields.value("emit").is_some() => {
             let detail = "give `emit` here or in each of `results`, not both";
             return Err(Problem::at(code::INVALID_VALUE, fields.place("emit"), detail));
@@ -182,11 +197,11 @@ fn attempt(fields: &Fields) -> Result<u32, Problem> {
 
 /// One of the results of a delivery of several events.
 fn result(at: usize, one: &Data) -> Result<Handled, Problem> {
-    let known = &["emit", "class", "message", "retry_after_seconds"];
+    let known = &["emit", "watermarks", "class", "message", "retry_after_seconds"];
     let fields = Fields::new(one, &format!("/results/{at}"), known)?;
     match fields.value("class") {
         Some(_) => failure(&fields),
-        None => Ok(Handled::Done(emits(&fields)?)),
+        None => Ok(Handled::Done(effects(&fields)?)),
     }
 }
 
@@ -205,17 +220,39 @@ fn failure(fields: &Fields) -> Result<Handled, Problem> {
     })
 }
 
+fn effects(fields: &Fields) -> Result<Effects, Problem> {
+    Ok(Effects { emits: emits(fields)?, moves: moves(fields)?, ..Effects::default() })
+}
+
+fn moves(fields: &Fields) -> Result<Vec<Move>, Problem> {
+    if fields.value("watermarks").is_none() {
+        return Ok(vec![]);
+    }
+    let to = |(at, one): (usize, &Data)| {
+        let place = format!("{}/{at}", fields.place("watermarks"));
+        let fields = Fields::new(one, &place, &["name", "value", "version"])?;
+        let missing = || Problem::at(code::MISSING_KEY, fields.place("version"), "this key is required");
+        Ok(Move {
+            name: fields.required_label("name", 100)?,
+            value: fields.value("value").unwrap_or_default(),
+            version: fields.int("version", 0..=i64::MAX - 1)?.ok_or_else(missing)?,
+        })
+    };
+    fields.items("watermarks", MOVES_MAX)?.iter().enumerate().map(to).collect()
+}
+
 fn emits(fields: &Fields) -> Result<Vec<Emit>, Problem> {
     if fields.value("emit").is_none() {
         return Ok(vec![]);
     }
     let emit = |(at, one): (usize, &Data)| {
         let place = format!("{}/{at}", fields.place("emit"));
-        let fields = Fields::new(one, &place, &["type", "subject", "data"])?;
+        let fields = Fields::new(one, &place, &["type", "subject", "data", "once"])?;
         Ok(Emit {
             event_type: fields.required_label("type", 1024)?,
             subject: fields.label("subject", 1024)?,
             data: fields.value("data").unwrap_or_default(),
+            once: fields.label("once", 1024)?,
         })
     };
     fields.items("emit", EMITS_MAX)?.iter().enumerate().map(emit).collect()

@@ -16,7 +16,7 @@ use machine::{
     Data,
     id::{self, Kind},
 };
-use runtime::api::{Declared, Lent};
+use runtime::api::{DebounceSaid, Declared, Lent, RateSaid};
 use serde::Serialize;
 use std::time::Duration;
 use store::rows::WorkerRow;
@@ -34,9 +34,11 @@ pub(crate) struct WorkerRequest {
     types: Vec<String>,
     /// Attempts in all, the first included; 5 unless given.
     attempts_max: Option<u32>,
-    /// The first wait after a failure in milliseconds, 200 unless given; each further one is twice as long, up to
-    /// `retry_cap_ms`, and falls anywhere between nothing and that.
+    /// The first wait after a failure in milliseconds, 200 unless given; each further one is `retry_factor` times as long,
+    /// up to `retry_cap_ms`, and falls anywhere between nothing and that.
     retry_base_ms: Option<u64>,
+    /// 2 unless given.
+    retry_factor: Option<f64>,
     /// 60000 unless given.
     retry_cap_ms: Option<u64>,
     /// Events in one delivery; 1 unless given, 1000 at most.
@@ -44,8 +46,75 @@ pub(crate) struct WorkerRequest {
     /// An attribute of the event such as `subject`, or a path such as `data.order.id`: events with the same value come one
     /// after the other.
     order_by: Option<String>,
+    /// The same; of events with the same value one has an effect.
+    key_by: Option<String>,
     /// How long a delivery is out of sight for others once it was asked for; 60 unless given.
     lease_seconds: Option<u32>,
+    /// Deliveries that may be asked for and not answered at the same time; as many as there are unless given.
+    concurrency_max: Option<u32>,
+    debounce: Option<Debounce>,
+    rate: Option<Rate>,
+    terminal: Option<Terminal>,
+    schedule: Option<Schedule>,
+    /// Names of the watermarks that it reads and moves; events come one at a time then.
+    watermarks: Option<Vec<String>>,
+}
+
+/// When a worker runs by itself: one of the first three. Each run is an event of the type `windlass.schedule.due`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = WorkerSchedule)]
+pub(crate) struct Schedule {
+    /// Five fields.
+    cron: Option<String>,
+    every_seconds: Option<u32>,
+    /// So long after the run before has ended.
+    after_seconds: Option<u32>,
+    /// An IANA name; UTC unless given.
+    time_zone: Option<String>,
+    /// What becomes of times that came while no node was up: latest unless given, all, skip, or window.
+    missed: Option<String>,
+    window_seconds: Option<u32>,
+}
+
+/// How far a worker has come.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Watermark {
+    name: String,
+    /// Null until it is moved for the first time.
+    value: Stored,
+    /// 0 until then. Whoever moves it names the version that it was given.
+    version: i64,
+}
+
+/// Of events that follow each other closely the last is delivered.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Debounce {
+    /// An attribute or a path: events with the same value are held back together; those without are not held back. All
+    /// events for the worker unless given.
+    by: Option<String>,
+    /// It is delivered when so long no further one came.
+    quiet_ms: u64,
+    /// At the latest so long after the first; ten times `quiet_ms` unless given.
+    wait_max_ms: Option<u64>,
+}
+
+/// How many events are handed out in a time; those beyond it wait.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Rate {
+    max: u32,
+    /// 1 unless given.
+    seconds: u32,
+}
+
+/// What is done besides the dead letter when an event is given up.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Terminal {
+    /// Emits `windlass.worker.failed`.
+    alert: bool,
+    /// Emits an event of this type, for whoever marks the object as failed.
+    mark_failed: Option<String>,
+    /// Emits an event of this type, for whoever undoes what was done before.
+    compensate: Option<String>,
 }
 
 /// A worker.
@@ -55,10 +124,18 @@ pub(crate) struct Worker {
     types: Vec<String>,
     attempts_max: u32,
     retry_base_ms: u64,
+    retry_factor: f64,
     retry_cap_ms: u64,
     batch_max: u32,
     order_by: Option<String>,
+    key_by: Option<String>,
     lease_seconds: u32,
+    concurrency_max: Option<u32>,
+    debounce: Option<Debounce>,
+    rate: Option<Rate>,
+    terminal: Terminal,
+    schedule: Option<Schedule>,
+    watermarks: Vec<String>,
     version: i64,
     created_at: String,
     updated_at: String,
@@ -88,6 +165,12 @@ pub(crate) struct Delivery {
     events: Vec<Stored>,
     /// For each event, a key that is the same on every attempt: use it to make effects elsewhere happen once.
     keys: Vec<String>,
+    /// For each event the key of what it is about, if the worker has `key_by`: the same for all events with that value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain_keys: Option<Vec<Option<String>>>,
+    /// The watermarks that the worker names, as they are now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    watermarks: Vec<Watermark>,
 }
 
 /// Deliveries; none if the time was over.
@@ -128,8 +211,23 @@ pub(crate) async fn put(
     Named(name): Named<String>,
     body: body::Json,
 ) -> Result<(StatusCode, Json<Worker>), Problem> {
-    const KEYS: &[&str] =
-        &["types", "attempts_max", "retry_base_ms", "retry_cap_ms", "batch_max", "order_by", "lease_seconds"];
+    const KEYS: &[&str] = &[
+        "types",
+        "attempts_max",
+        "retry_base_ms",
+        "retry_factor",
+        "retry_cap_ms",
+        "batch_max",
+        "order_by",
+        "key_by",
+        "lease_seconds",
+        "concurrency_max",
+        "debounce",
+        "rate",
+        "terminal",
+        "schedule",
+        "watermarks",
+    ];
     let given = body.0.clone().unwrap_or_default();
     body.fields(KEYS)?;
     let given: serde_json::Map<String, serde_json::Value> = match given.to_json() {
@@ -208,21 +306,49 @@ fn delivery_of(worker: &str, lent: Lent, form: Form) -> Delivery {
         expires_at: wire::time(lent.until),
         keys: lent.events.iter().map(|(event, _)| runtime::api::delivery_key(*event, worker)).collect(),
         events: lent.events.iter().map(|(_, event)| form.show(event)).collect(),
+        watermarks: lent.watermarks.iter().map(watermark_of).collect(),
+        domain_keys: lent.domain_keys.iter().any(Option::is_some).then_some(lent.domain_keys),
     }
 }
 
-fn worker_of((row, declared): (WorkerRow, Declared)) -> Worker {
-    let Declared { types, attempts_max, retry_base_ms, retry_cap_ms, batch_max, order_by, lease_seconds } =
-        declared;
+fn watermark_of(given: &runtime::api::Watermark) -> Watermark {
+    let (name, version) = (given.name.clone(), given.version);
+    Watermark { name, value: Stored::of(&given.value.to_bytes()), version }
+}
+
+fn worker_of((row, said): (WorkerRow, Declared)) -> Worker {
     Worker {
         name: row.name,
-        types,
-        attempts_max,
-        retry_base_ms,
-        retry_cap_ms,
-        batch_max,
-        order_by,
-        lease_seconds,
+        types: said.types,
+        attempts_max: said.attempts_max,
+        retry_base_ms: said.retry_base_ms,
+        retry_factor: said.retry_factor,
+        retry_cap_ms: said.retry_cap_ms,
+        batch_max: said.batch_max,
+        order_by: said.order_by,
+        key_by: said.key_by,
+        lease_seconds: said.lease_seconds,
+        concurrency_max: said.concurrency_max,
+        debounce: said.debounce.map(|DebounceSaid { by, quiet_ms, wait_max_ms }| Debounce {
+            by,
+            quiet_ms,
+            wait_max_ms,
+        }),
+        rate: said.rate.map(|RateSaid { max, seconds }| Rate { max, seconds }),
+        terminal: Terminal {
+            alert: said.terminal.alert,
+            mark_failed: said.terminal.mark_failed,
+            compensate: said.terminal.compensate,
+        },
+        schedule: said.schedule.map(|said| Schedule {
+            cron: said.cron,
+            every_seconds: said.every_seconds,
+            after_seconds: said.after_seconds,
+            time_zone: said.time_zone,
+            missed: said.missed,
+            window_seconds: said.window_seconds,
+        }),
+        watermarks: said.watermarks,
         version: row.row_version,
         created_at: wire::time(row.created_at),
         updated_at: wire::time(row.updated_at),

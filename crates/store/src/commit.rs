@@ -43,6 +43,13 @@ pub enum Write {
         attempt: u32,
         visible_at: Time,
     },
+    /// Moves a worker's watermark if `expected_version` is the stored one, or sets the first if that is 0 and there is none;
+    /// else `Conflict::Version`.
+    MoveWatermark {
+        worker: String,
+        row: WatermarkRow,
+        expected_version: i64,
+    },
     /// Inserts the worker if `expected_version` is 0, else replaces it if that is the stored version; else
     /// `Conflict::Version`.
     PutWorker {
@@ -126,6 +133,13 @@ pub enum Write {
     Timer(TimerRow),
     Call(CallRow),
     Delivery(Box<DeliveryRow>),
+    /// Inserts a delivery, or puts its events in the place of those of the one with the same worker and key that nobody was
+    /// given yet. That one is put off to the new one's time, but never beyond the `until` that it was made with.
+    Debounce {
+        row: Box<DeliveryRow>,
+        key: String,
+        until: Time,
+    },
     /// Puts a delivery back as backlog the way a call is, whatever its count was; nothing if it is gone.
     RetryDelivery {
         id: Uuid,
@@ -295,7 +309,8 @@ impl Write {
             Write::Signal(row) => (1, row.envelope.len()),
             Write::Timer(row) => (1, row.envelope.len()),
             Write::Call(row) => (1, row.envelope.len()),
-            Write::Delivery(row) => (1, row.events.bytes().len()),
+            Write::Delivery(row) | Write::Debounce { row, .. } => (1, row.events.bytes().len()),
+            Write::MoveWatermark { row, .. } => (1, row.value.len()),
             Write::PutWorker { row, .. } => (1, row.declaration.len()),
             Write::Outbox(row) => (1, row.event.len()),
             Write::DeadLetter(row) => (1, row.envelope.len()),

@@ -24,6 +24,8 @@ pub struct Hint {
     pub queues: bool,
     /// Clocks of tenants were moved, or their weights changed.
     pub clocks: bool,
+    /// Somebody else has put events into the outbox.
+    pub outbox: bool,
     pub ended: Ended,
 }
 
@@ -66,17 +68,18 @@ impl Hint {
 
     /// For whoever may have missed some.
     pub fn everything() -> Hint {
-        Hint { queues: true, clocks: true, ended: Ended::Many }
+        Hint { queues: true, clocks: true, outbox: true, ended: Ended::Many }
     }
 
     pub fn is_none(&self) -> bool {
-        !self.queues && !self.clocks && self.ended.is_none()
+        !self.queues && !self.clocks && !self.outbox && self.ended.is_none()
     }
 
     /// Both in one.
     pub fn merge(&mut self, other: Hint) {
         self.queues |= other.queues;
         self.clocks |= other.clocks;
+        self.outbox |= other.outbox;
         self.ended = match (std::mem::take(&mut self.ended), other.ended) {
             (Ended::These(mut ids), Ended::These(more)) if ids.len() + more.len() <= NAMED_MAX => {
                 ids.extend(more);

@@ -127,9 +127,10 @@ pub trait Store: Send + Sync + 'static {
     /// Timers due at `now`.
     async fn claim_timers(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<TimerRow>>>;
     /// Deliveries that are due of the workers named, to every tenant its share by weight. Of one order key the oldest row
-    /// only, and none while that is owned or not yet due.
+    /// only, and none while that is owned or not yet due. With a pace, no more than it allows over all nodes.
     async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>>;
-    /// The earliest time at which an unowned delivery of one of these workers becomes due, if there is any.
+    /// The earliest time at which an unowned delivery of one of these workers becomes due and its pace allows it, if there
+    /// is any.
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>>;
     /// How much waits for each of these workers, over all tenants; nothing of those that have nothing. Reads every
     /// delivery: for somebody who looks now and then.
@@ -157,6 +158,8 @@ pub trait Store: Send + Sync + 'static {
     // ---- reading by key ----
     async fn load(&self, tenant: &TenantId, instance: Uuid) -> Result<Option<LoadedState>>;
     async fn inbox(&self, tenant: &TenantId, scope: &str, key: &str) -> Result<Option<InboxRow>>;
+    /// Those of the keys that are taken.
+    async fn taken(&self, tenant: &TenantId, scope: &str, keys: &[String]) -> Result<Vec<String>>;
     /// The definition; the newest version (see [`crate::by_preference`]) when `version` is `None`.
     async fn definition(
         &self,
@@ -243,6 +246,8 @@ pub trait Store: Send + Sync + 'static {
         after: Option<Uuid>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>>;
+    /// How far a worker has come, by name.
+    async fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>>;
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>>;
     /// By name.
     async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>>;
@@ -293,8 +298,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Purge`] allows by status and age. One stays that has a call, a timer or a dead letter, a child that has not
     /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
     /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
-    /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) older than
-    /// `keys_before`, as many error groups last seen before `faulted_before`, and as many records of slots, by age as well: those that failed with faulted instances, others with
+    /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) and of workers (scope
+    /// `worker`) older than `keys_before`, as many error groups last seen before `faulted_before`, and as many records of slots, by age as well: those that failed with faulted instances, others with
     /// those that ended well. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.
     async fn purge(&self, purge: &Purge) -> Result<Purged>;

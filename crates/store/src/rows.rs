@@ -4,7 +4,7 @@ mod delivery;
 mod error;
 mod schedule;
 
-pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, WorkerRow};
+pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Pace, WatermarkRow, WorkerRow};
 pub use error::{ErrorGroupRow, LetterGroup};
 
 use machine::{TenantId, Time};

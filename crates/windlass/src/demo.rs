@@ -9,7 +9,9 @@ use runtime::{
     api::{DefinitionRef, Refusal, Start},
 };
 use serde_json::{Value, json};
-use worker::{Class, Context, Declaration, Outcome, RetryPolicy, from_fn};
+use worker::{
+    Class, Context, Declaration, Delivery, Emit, Handled, Outcome, RetryPolicy, Terminal, each, from_fn,
+};
 
 pub(crate) const TENANT: &str = "demo";
 
@@ -94,6 +96,7 @@ pub(crate) fn workers() -> Vec<Declaration> {
         Declaration::new("create-bucket", from_fn(create_bucket)),
         Declaration::new("register-dns", from_fn(register_dns)),
         Declaration::new("flaky", from_fn(flaky)),
+        receipts(),
         Declaration::new("broken", from_fn(|_, _| Outcome::retry("this worker never succeeds"))).retry(
             RetryPolicy {
                 attempts_max: 3,
@@ -103,6 +106,28 @@ pub(crate) fn workers() -> Vec<Declaration> {
             },
         ),
     ]
+}
+
+/// Handles events, as a sample of a worker that a product adds: the events it consumes, what it produces, and for which key
+/// once.
+fn receipts() -> Declaration {
+    let handle = |delivery: &Delivery| {
+        let paid = delivery.data().to_json();
+        match (paid["order"].as_str(), paid["cents"].as_i64()) {
+            (Some(order), Some(cents)) => {
+                let text = format!("received {}.{:02} for {order}", cents / 100, cents % 100);
+                let receipt = json!({ "order": order, "text": text });
+                Handled::emit([Emit::new("demo.receipt.made", Data::from_json(receipt)).subject(order)])
+            }
+            _ => Handled::fail(Class::Validation, "a payment has an order and cents"),
+        }
+    };
+    Declaration::on("receipts", ["demo.order.paid"], each(handle))
+        .key_by("data.order")
+        .terminal(Terminal { alert: true, ..Terminal::default() })
+        .sample(Data::from_json(
+            json!({ "type": "demo.order.paid", "subject": "o-1", "data": { "order": "o-1", "cents": 4205 } }),
+        ))
 }
 
 fn done(value: Value) -> Outcome {
@@ -197,5 +222,14 @@ mod tests {
     #[test]
     fn inputs_are_json() {
         EXAMPLES.iter().for_each(|example| drop(first(example).unwrap()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_worker_that_handles_events_conforms() {
+        let handlers: Vec<_> = super::workers().into_iter().filter(|worker| worker.on.is_some()).collect();
+        assert!(!handlers.is_empty());
+        for worker in handlers {
+            trial::check(&worker).await;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Workers that handle events: what they are given, what they answer, and what they want.
 
-use crate::{Class, Failure};
+use crate::{Class, Failure, Terms};
 use async_trait::async_trait;
 use machine::{Data, TenantId, time::Span};
 use std::sync::Arc;
@@ -21,13 +21,50 @@ pub struct Delivery {
     pub event: Data,
     /// Stable over attempts, restarts, nodes and replays: hexadecimal SHA-256 of `<id of the event>:<worker>`.
     pub key: String,
+    /// The same for every event with the same domain key, if the declaration says where that is found: hexadecimal
+    /// SHA-256 of `<key>:<worker>`.
+    pub domain_key: Option<String>,
     /// 1 on the first attempt.
     pub attempt: u32,
     pub traceparent: Option<String>,
     pub correlation_id: Option<String>,
+    /// Those that the declaration names, as they were when the event was handed over.
+    pub watermarks: Vec<Watermark>,
+}
+
+/// How far a worker has come, for one tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watermark {
+    pub name: String,
+    /// Null until it is moved for the first time.
+    pub value: Data,
+    /// 0 until then; raised by every move.
+    pub version: i64,
+}
+
+impl Watermark {
+    /// Moves it on from where it is.
+    pub fn to(&self, value: Data) -> Move {
+        Move { name: self.name.clone(), value, version: self.version }
+    }
+}
+
+/// A watermark to be moved. If somebody else has moved it meanwhile nothing of the answer is written, and the event is handed
+/// over again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    pub name: String,
+    pub value: Data,
+    /// The version that it is moved from.
+    pub version: i64,
 }
 
 impl Delivery {
+    /// A watermark that the declaration names.
+    pub fn watermark(&self, name: &str) -> Option<&Watermark> {
+        self.watermarks.iter().find(|one| one.name == name)
+    }
+
     /// An attribute of the event that is a text.
     pub fn attribute(&self, name: &str) -> Option<String> {
         self.event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned)
@@ -42,8 +79,8 @@ impl Delivery {
 /// How an attempt at one delivery ended.
 #[derive(Clone, Debug)]
 pub enum Handled {
-    /// It is done, and these events follow from it.
-    Done(Vec<Emit>),
+    /// It is done, and this follows from it.
+    Done(Effects),
     /// Try again by the worker's retry policy, or after the given time (a `Retry-After`) if that is longer.
     Retry { failure: Failure, after: Option<Span> },
     /// Do not try again: it becomes a dead letter.
@@ -52,7 +89,12 @@ pub enum Handled {
 
 impl Handled {
     pub fn done() -> Handled {
-        Handled::Done(Vec::new())
+        Handled::Done(Effects::default())
+    }
+
+    /// It is done, and these events follow from it.
+    pub fn emit(events: impl IntoIterator<Item = Emit>) -> Handled {
+        Handled::Done(Effects { emits: events.into_iter().collect(), ..Effects::default() })
     }
 
     pub fn retry(message: impl Into<String>) -> Handled {
@@ -64,6 +106,22 @@ impl Handled {
     }
 }
 
+/// Everything that follows from an event. It is written in the commit that ends the delivery, or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    pub emits: Vec<Emit>,
+    /// Keys that are taken from now on, of this worker and tenant: see [`Emit::once`].
+    pub claims: Vec<String>,
+    /// Watermarks that move on.
+    pub moves: Vec<Move>,
+}
+
+impl From<Vec<Emit>> for Effects {
+    fn from(emits: Vec<Emit>) -> Effects {
+        Effects { emits, ..Effects::default() }
+    }
+}
+
 /// An event that a worker emits. Its id, source, time, trace and cause are set by the engine, its id so that the same
 /// delivery never emits it twice.
 #[derive(Clone, Debug)]
@@ -71,18 +129,35 @@ pub struct Emit {
     pub event_type: String,
     pub subject: Option<String>,
     pub data: Data,
+    /// A key such as event, channel and recipient: of this worker and tenant one event with the key is emitted, whatever
+    /// deliveries they come from. The record is kept as long as other idempotency keys.
+    pub once: Option<String>,
+}
+
+impl Emit {
+    pub fn new(event_type: impl Into<String>, data: Data) -> Emit {
+        Emit { event_type: event_type.into(), subject: None, data, once: None }
+    }
+
+    pub fn subject(mut self, subject: impl Into<String>) -> Emit {
+        self.subject = Some(subject.into());
+        self
+    }
+
+    pub fn once(mut self, key: impl Into<String>) -> Emit {
+        self.once = Some(key.into());
+        self
+    }
 }
 
 /// What a worker wants of events, and how they are handed to it.
 #[derive(Clone)]
 pub struct On {
-    /// Types; one that ends with `*` is the beginning of a type.
-    pub types: Vec<String>,
-    /// Events handed over in one call.
-    pub batch_max: usize,
-    /// Where the order key is found: an attribute, or a path into the data such as `data.order.id`. Events with the same
-    /// key come one after the other; without one, or where it is not found, in any order.
-    pub order_by: Option<String>,
+    pub terms: Terms,
+    /// Events for it that one node keeps in memory; beyond it they stay in the store.
+    pub prefetch_max: Option<usize>,
+    /// Events to try it with; see [`crate::Declaration::sample`].
+    pub samples: Vec<Data>,
     pub handler: Arc<dyn Handler>,
 }
 

@@ -6,13 +6,16 @@
 //! or the store.
 
 mod event;
+mod terms;
 
 use machine::{Data, TenantId, time::Span};
 use std::sync::Arc;
 
 pub use async_trait::async_trait;
-pub use event::{Delivery, Emit, Handled, Handler, On, each};
+pub use event::{Delivery, Effects, Emit, Handled, Handler, Move, On, Watermark, each};
+pub use machine::ir::{Missed, Schedule, When};
 pub use machine::retry::RetryPolicy;
+pub use terms::{ALERT, DUE, Debounce, Rate, Terminal, Terms, path};
 
 /// Handles calls. Called at least once per call; `context.key` is the same on every attempt, so use it to make
 /// outside effects happen once.
@@ -87,6 +90,9 @@ impl Outcome {
     }
 }
 
+/// How much longer each wait between attempts may be than the one before.
+pub const FACTOR_MAX: f64 = 100.0;
+
 /// A worker with everything the runtime needs to know about it.
 #[derive(Clone)]
 pub struct Declaration {
@@ -125,27 +131,107 @@ impl Declaration {
         types: impl IntoIterator<Item = T>,
         handler: impl Handler,
     ) -> Declaration {
-        let types = types.into_iter().map(Into::into).collect();
-        let on = On { types, batch_max: 1, order_by: None, handler: Arc::new(handler) };
+        let handler = Arc::new(handler);
+        let on = On { terms: Terms::new(types), prefetch_max: None, samples: vec![], handler };
         let not_callable =
             from_fn(|_, _| Outcome::fail(Class::Validation, "this worker handles events; no step calls it"));
         Declaration { on: Some(on), ..Declaration::new(name, not_callable) }
     }
 
-    /// Events handed over in one call.
-    pub fn batch_max(mut self, batch_max: usize) -> Declaration {
+    /// Changes how events are handed to it; nothing for a worker that handles calls.
+    fn terms(mut self, change: impl FnOnce(&mut Terms)) -> Declaration {
         if let Some(on) = &mut self.on {
-            on.batch_max = batch_max.max(1);
+            change(&mut on.terms);
         }
         self
     }
 
-    /// Where the order key of an event is found; see [`On::order_by`].
-    pub fn order_by(mut self, path: impl Into<String>) -> Declaration {
+    /// Events handed over in one call.
+    pub fn batch_max(self, batch_max: usize) -> Declaration {
+        self.terms(|terms| terms.batch_max = batch_max.max(1))
+    }
+
+    /// Where the order key of an event is found; see [`Terms::order_by`].
+    pub fn order_by(self, path: impl Into<String>) -> Declaration {
+        self.terms(|terms| terms.order_by = Some(path.into()))
+    }
+
+    /// Where the domain key of an event is found; see [`Terms::key_by`].
+    pub fn key_by(self, path: impl Into<String>) -> Declaration {
+        self.terms(|terms| terms.key_by = Some(path.into()))
+    }
+
+    pub fn debounce(self, debounce: Debounce) -> Declaration {
+        self.terms(|terms| terms.debounce = Some(debounce))
+    }
+
+    /// So many events of one tenant in the time.
+    pub fn rate(self, max: u32, per: Span) -> Declaration {
+        self.terms(|terms| terms.rate = Some(Rate { max, per }))
+    }
+
+    /// What is done besides the dead letter when an event is given up.
+    pub fn terminal(self, terminal: Terminal) -> Declaration {
+        self.terms(|terms| terms.terminal = terminal)
+    }
+
+    /// When it runs by itself, for each tenant; see [`Terms::schedule`].
+    pub fn schedule(self, when: When) -> Declaration {
+        let schedule = Schedule { when, time_zone: None, missed: Missed::default() };
+        self.terms(|terms| terms.schedule = Some(schedule))
+    }
+
+    /// In which IANA zone its cron expression is read; UTC otherwise.
+    pub fn time_zone(self, zone: impl Into<String>) -> Declaration {
+        self.scheduled(|schedule| schedule.time_zone = Some(zone.into()))
+    }
+
+    /// What becomes of times that came while no node was up; the latest is made up for otherwise.
+    pub fn missed(self, missed: Missed) -> Declaration {
+        self.scheduled(|schedule| schedule.missed = missed)
+    }
+
+    fn scheduled(self, change: impl FnOnce(&mut Schedule)) -> Declaration {
+        self.terms(|terms| {
+            if let Some(schedule) = &mut terms.schedule {
+                change(schedule);
+            }
+        })
+    }
+
+    /// Watermarks that it reads and moves; see [`Delivery::watermark`].
+    pub fn watermarks<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Declaration {
+        self.terms(|terms| terms.watermarks = names.into_iter().map(Into::into).collect())
+    }
+
+    /// An event that shows what it does, without id and source: the conformance suite publishes it.
+    pub fn sample(mut self, event: Data) -> Declaration {
         if let Some(on) = &mut self.on {
-            on.order_by = Some(path.into());
+            on.samples.push(event);
         }
         self
+    }
+
+    /// Events for it that one node keeps in memory.
+    pub fn prefetch_max(mut self, prefetch_max: usize) -> Declaration {
+        if let Some(on) = &mut self.on {
+            on.prefetch_max = Some(prefetch_max.max(1));
+        }
+        self
+    }
+
+    /// What is wrong with it, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let RetryPolicy { attempts_max, base, factor, cap } = self.retry;
+        let problem = match () {
+            () if self.name.is_empty() => Some("a worker has a name".to_owned()),
+            () if attempts_max == 0 => Some("a worker has one attempt at least".to_owned()),
+            () if base.0 < 0 || cap.0 < 0 || !(1.0..=FACTOR_MAX).contains(&factor) => Some(format!(
+                "waits between attempts are not negative, and grow by a factor of 1 to {FACTOR_MAX}"
+            )),
+            () => self.on.as_ref().and_then(|on| on.terms.problem()),
+        };
+        problem.map(|problem| format!("worker `{}`: {problem}", self.name))
     }
 
     pub fn version(mut self, version: impl Into<String>) -> Declaration {

@@ -16,7 +16,23 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 from contextlib import contextmanager
 
-from windlass import Client, Delivery, Emit, Fatal, Handler, Refused, Retry, Worker, batch_handler, handler
+from windlass import (
+    Client,
+    Debounce,
+    Delivery,
+    Emit,
+    Fatal,
+    Handler,
+    Move,
+    Rate,
+    Refused,
+    Retry,
+    Schedule,
+    Terminal,
+    Worker,
+    batch_handler,
+    handler,
+)
 
 from .server import PATIENCE_SECONDS, Server, declared, until
 
@@ -55,6 +71,44 @@ class WorkerTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.server = Server()
         cls.addClassCleanup(cls.server.close)
+
+    def test_one_domain_key_is_one_effect(self) -> None:
+        keys: list[Optional[str]] = []
+        sent: list[Delivery[Any]] = []
+
+        terms = {"retry_factor": 3.0, "rate": Rate(1000), "terminal": Terminal(alert=True), "concurrency_max": 1}
+
+        @handler("keyed", "keyed.asked", key_by="data.order", **terms)
+        def keyed(delivery: Delivery[Any]) -> list[Emit]:
+            keys.append(delivery.domain_key)
+            return [Emit("keyed.sent", channel, once=f"o:{channel}") for channel in ("mail", "push", "mail")]
+
+        @handler("keyed-sent", "keyed.sent")
+        def count(delivery: Delivery[Any]) -> None:
+            sent.append(delivery)
+
+        with working(self.server, keyed, count):
+            for number in range(3):
+                self.server.client.publish({"type": "keyed.asked", "id": str(number), "data": {"order": "o"}})
+            until(lambda: len(sent) == 2)
+            self.server.client.publish({"type": "keyed.asked", "id": "later", "data": {"order": "p"}})
+            until(lambda: len(keys) == 2)
+        self.assertEqual(sorted(one.data for one in sent), ["mail", "push"])
+        self.assertEqual(len(set(keys)), 2)
+
+    def test_a_schedule_runs_and_moves_its_watermark(self) -> None:
+        seen: list[Any] = []
+
+        @handler("ticks", schedule=Schedule(every_seconds=1), watermarks=["count"], debounce=Debounce(10))
+        def ticks(delivery: Delivery[Any]) -> Move:
+            mark = delivery.watermarks["count"]
+            seen.append((delivery.type, mark.value))
+            return mark.to((mark.value or 0) + 1)
+
+        with working(self.server, ticks):
+            until(lambda: len(seen) >= 3)
+        self.assertEqual(seen[:3], [("windlass.schedule.due", value) for value in (None, 1, 2)])
+        self.server.client.request("DELETE", "/workers/ticks")
 
     def test_an_event_is_handled(self) -> None:
         seen: list[Delivery[Order]] = []

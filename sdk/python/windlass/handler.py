@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Callable, Generic, Iterable, List, Literal, Mapping, Optional, Sequence, TypeVar, Union
 
 T = TypeVar("T")
@@ -43,6 +43,70 @@ class Emit:
     type: str
     data: Any = None
     subject: Optional[str] = None
+    once: Optional[str] = None
+    """Of this worker one event with the key is emitted, whatever deliveries they come from."""
+
+
+@dataclass(frozen=True)
+class Debounce:
+    """Of events that follow each other closely the last is delivered: when `quiet_ms` no further one came, and at the
+    latest `wait_max_ms` after the first. `by` is an attribute or a path; all events are one key without it."""
+
+    quiet_ms: int
+    wait_max_ms: Optional[int] = None
+    by: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many events are handed out in so many seconds; those beyond it wait, and no attempt is counted."""
+
+    max: int
+    seconds: int = 1
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """What is emitted besides the dead letter when an event is given up: `windlass.worker.failed`, and events of the types
+    given."""
+
+    alert: bool = False
+    mark_failed: Optional[str] = None
+    compensate: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a worker runs by itself: one of the first three. A run is an event of the type `windlass.schedule.due`."""
+
+    cron: Optional[str] = None
+    every_seconds: Optional[int] = None
+    after_seconds: Optional[int] = None
+    time_zone: Optional[str] = None
+    missed: Optional[Literal["latest", "all", "skip", "window"]] = None
+    window_seconds: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far a worker has come."""
+
+    name: str
+    value: Any
+    version: int
+
+    def to(self, value: Any) -> Move:
+        """Answered beside what is emitted, it moves the watermark on."""
+        return Move(self.name, value, self.version)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A watermark that moves on, in the commit of what is emitted; if somebody else moved it the delivery comes again."""
+
+    name: str
+    value: Any
+    version: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +123,10 @@ class Delivery(Generic[T]):
     """1 on the first attempt."""
     id: str = ""
     """Of the delivery; those of one batch have the same."""
+    domain_key: Optional[str] = None
+    """The same for all events with the same value at `key_by`, if the worker has that."""
+    watermarks: Mapping[str, Watermark] = field(default_factory=dict)
+    """Those that the worker names."""
     _lost: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     @property
@@ -75,8 +143,8 @@ class Delivery(Generic[T]):
         return self._lost.is_set()
 
 
-Emitted = Union[None, Emit, Iterable[Emit]]
-Outcome = Union[List[Emit], Exception]
+Emitted = Union[None, Emit, Move, Iterable[Union[Emit, Move]]]
+Outcome = Union[List[Union[Emit, Move]], Exception]
 Each = Callable[[Delivery[T]], Emitted]
 Batch = Callable[[Sequence[Delivery[T]]], Optional[Sequence[Union[Emitted, Exception]]]]
 
@@ -94,13 +162,15 @@ class Handler:
         """Hands over what was polled. There is an outcome for every event, whatever the function does."""
         outcomes: list[Outcome] = []
         deliveries, places = [], []
-        for event, key in zip(item["events"], item["keys"]):
+        marks = {one["name"]: Watermark(one["name"], one["value"], one["version"]) for one in item.get("watermarks", ())}
+        domain_keys = item.get("domain_keys") or [None] * len(item["keys"])
+        for event, key, domain_key in zip(item["events"], item["keys"], domain_keys):
             try:
                 data = self.decode(event.get("data"))
             except Exception as error:
                 outcomes.append(Fatal(f"the data cannot be decoded: {said(error)}"))
             else:
-                deliveries.append(Delivery(event, data, key, item["attempt"], item["id"], lost))
+                deliveries.append(Delivery(event, data, key, item["attempt"], item["id"], domain_key, marks, lost))
                 places.append(len(outcomes))
                 outcomes.append([])
         for place, outcome in zip(places, self._attempt(deliveries) if deliveries else []):
@@ -120,9 +190,17 @@ def handler(
     decode: Optional[Callable[[Any], T]] = None,
     attempts_max: Optional[int] = None,
     retry_base_ms: Optional[int] = None,
+    retry_factor: Optional[float] = None,
     retry_cap_ms: Optional[int] = None,
     order_by: Optional[str] = None,
+    key_by: Optional[str] = None,
     lease_seconds: Optional[int] = None,
+    concurrency_max: Optional[int] = None,
+    debounce: Optional[Debounce] = None,
+    rate: Optional[Rate] = None,
+    terminal: Optional[Terminal] = None,
+    schedule: Optional[Schedule] = None,
+    watermarks: Optional[Sequence[str]] = None,
 ) -> Callable[[Each[T]], Handler]:
     """Makes a worker of a function over one delivery.
 
@@ -134,9 +212,17 @@ def handler(
         types=list(types),
         attempts_max=attempts_max,
         retry_base_ms=retry_base_ms,
+        retry_factor=retry_factor,
         retry_cap_ms=retry_cap_ms,
         order_by=order_by,
+        key_by=key_by,
         lease_seconds=lease_seconds,
+        concurrency_max=concurrency_max,
+        debounce=debounce,
+        rate=rate,
+        terminal=terminal,
+        schedule=schedule,
+        watermarks=list(watermarks) if watermarks else None,
     )
 
     def each(function: Each[T]) -> Handler:
@@ -158,9 +244,17 @@ def batch_handler(
     decode: Optional[Callable[[Any], T]] = None,
     attempts_max: Optional[int] = None,
     retry_base_ms: Optional[int] = None,
+    retry_factor: Optional[float] = None,
     retry_cap_ms: Optional[int] = None,
     order_by: Optional[str] = None,
+    key_by: Optional[str] = None,
     lease_seconds: Optional[int] = None,
+    concurrency_max: Optional[int] = None,
+    debounce: Optional[Debounce] = None,
+    rate: Optional[Rate] = None,
+    terminal: Optional[Terminal] = None,
+    schedule: Optional[Schedule] = None,
+    watermarks: Optional[Sequence[str]] = None,
 ) -> Callable[[Batch[T]], Handler]:
     """Makes a worker of a function over several deliveries.
 
@@ -173,9 +267,17 @@ def batch_handler(
         types=list(types),
         attempts_max=attempts_max,
         retry_base_ms=retry_base_ms,
+        retry_factor=retry_factor,
         retry_cap_ms=retry_cap_ms,
         order_by=order_by,
+        key_by=key_by,
         lease_seconds=lease_seconds,
+        concurrency_max=concurrency_max,
+        debounce=debounce,
+        rate=rate,
+        terminal=terminal,
+        schedule=schedule,
+        watermarks=list(watermarks) if watermarks else None,
     )
 
     def all_of(function: Batch[T]) -> Handler:
@@ -193,19 +295,25 @@ def batch_handler(
 
 
 def _declaration(**given: Any) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
+    declared = {}
+    for name, value in given.items():
+        if is_dataclass(value) and not isinstance(value, type):
+            declared[name] = _declaration(**asdict(value))
+        elif value is not None:
+            declared[name] = value
+    return declared
 
 
 def _as_it_is(data: Any) -> Any:
     return data
 
 
-def _emits(emitted: Emitted) -> list[Emit]:
+def _emits(emitted: Emitted) -> list[Union[Emit, Move]]:
     if emitted is None:
         return []
-    emits = [emitted] if isinstance(emitted, Emit) else list(emitted)
-    if not all(isinstance(one, Emit) for one in emits):
-        raise TypeError("a worker answers None, an Emit or several")
+    emits = [emitted] if isinstance(emitted, (Emit, Move)) else list(emitted)
+    if not all(isinstance(one, (Emit, Move)) for one in emits):
+        raise TypeError("a worker answers None, an Emit or a Move, or several")
     return emits
 
 
@@ -220,8 +328,9 @@ def said(error: BaseException) -> str:
 def wire(outcome: Outcome) -> dict[str, Any]:
     """An outcome as the server reads it."""
     if isinstance(outcome, list):
-        emits = [{"type": one.type, "data": one.data, "subject": one.subject} for one in outcome]
-        return {"emit": [{name: value for name, value in one.items() if value is not None} for one in emits]}
+        emits = [_declaration(**asdict(one)) for one in outcome if isinstance(one, Emit)]
+        moves = [asdict(one) for one in outcome if isinstance(one, Move)]
+        return {"emit": emits, "watermarks": moves} if moves else {"emit": emits}
     class_ = outcome.class_ if isinstance(outcome, (Retry, Fatal)) else "transient"
     failure: dict[str, Any] = {"class": class_, "message": said(outcome)}
     if isinstance(outcome, Retry) and outcome.after is not None:

@@ -47,27 +47,50 @@ export function batchHandler(name, options, handle) {
 }
 
 function made(name, { types, decode = (data) => data, ...options }, handle) {
-  const { attemptsMax, retryBaseMs, retryCapMs, batchMax, orderBy, leaseSeconds } = options;
+  const { attemptsMax, retryBaseMs, retryFactor, retryCapMs, batchMax, orderBy, keyBy, leaseSeconds } = options;
+  const { concurrencyMax, debounce, rate, terminal, schedule, watermarks } = options;
   const declaration = {
-    types: [...types],
+    types: [...(types ?? [])],
     attempts_max: attemptsMax,
     retry_base_ms: retryBaseMs,
+    retry_factor: retryFactor,
     retry_cap_ms: retryCapMs,
     batch_max: batchMax,
     order_by: orderBy,
+    key_by: keyBy,
     lease_seconds: leaseSeconds,
+    concurrency_max: concurrencyMax,
+    debounce: debounce && { by: debounce.by, quiet_ms: debounce.quietMs, wait_max_ms: debounce.waitMaxMs },
+    rate,
+    terminal: terminal && {
+      alert: terminal.alert,
+      mark_failed: terminal.markFailed,
+      compensate: terminal.compensate,
+    },
+    schedule: schedule && {
+      cron: schedule.cron,
+      every_seconds: schedule.everySeconds,
+      after_seconds: schedule.afterSeconds,
+      time_zone: schedule.timeZone,
+      missed: schedule.missed,
+      window_seconds: schedule.windowSeconds,
+    },
+    watermarks,
   };
   return { name, declaration, outcomes: (item, signal) => outcomes(item, signal, decode, handle) };
 }
 
 /** Hands over what was polled. There is an outcome for every event, emits or an error, whatever the function does. */
-async function outcomes({ id, attempt, events, keys }, signal, decode, handle) {
+async function outcomes({ id, attempt, events, keys, domain_keys: domainKeys, watermarks }, signal, decode, handle) {
   const found = [];
   const deliveries = [];
   const places = [];
   for (const [at, event] of events.entries()) {
     try {
-      deliveries.push({ event, data: decode(event.data), key: keys[at], attempt, id, signal });
+      const domainKey = domainKeys?.[at] ?? undefined;
+      const marks = Object.fromEntries((watermarks ?? []).map((one) => [one.name, one]));
+      const about = { key: keys[at], domainKey, watermarks: marks, attempt, id, signal };
+      deliveries.push({ event, data: decode(event.data), ...about });
       places.push(at);
     } catch (error) {
       found[at] = new Fatal(`the data cannot be decoded: ${said(failureOf(error))}`);
@@ -87,7 +110,8 @@ function failureOf(thrown) {
 function emits(emitted) {
   if (emitted === undefined || emitted === null) return [];
   const all = Array.isArray(emitted) ? emitted : [emitted];
-  if (!all.every((one) => typeof one?.type === "string")) {
+  const isMove = (one) => typeof one?.name === "string" && Number.isInteger(one.version);
+  if (!all.every((one) => typeof one?.type === "string" || isMove(one))) {
     throw new TypeError("a worker answers nothing, an event or several");
   }
   return all;
@@ -106,7 +130,11 @@ export function said(error) {
 /** An outcome as the server reads it. */
 export function wire(outcome) {
   if (!(outcome instanceof Error)) {
-    return { emit: outcome.map(({ type, data, subject }) => ({ type, data, subject })) };
+    const emits = outcome.filter((one) => typeof one.type === "string");
+    const emit = emits.map(({ type, data, subject, once }) => ({ type, data, subject, once }));
+    const moves = outcome.filter((one) => typeof one.type !== "string");
+    const watermarks = moves.map(({ name, value, version }) => ({ name, value, version }));
+    return watermarks.length > 0 ? { emit, watermarks } : { emit };
   }
   const isOurs = outcome instanceof Retry || outcome instanceof Fatal;
   const failure = { class: isOurs ? outcome.class : "transient", message: said(outcome) };

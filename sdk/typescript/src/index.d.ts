@@ -20,6 +20,10 @@ export interface Delivery<T = unknown> {
   readonly data: T;
   /** The same on every attempt: give it to whatever must happen once. */
   readonly key: string;
+  /** The same for all events with the same value at `keyBy`, if the worker has that. */
+  readonly domainKey?: string;
+  /** Those that the worker names, by name. Answering `{ ...watermark, value }` beside what is emitted moves one on. */
+  readonly watermarks: Readonly<Record<string, Watermark>>;
   /** 1 on the first attempt. */
   readonly attempt: number;
   /** Of the delivery; those of one batch have the same. */
@@ -28,14 +32,23 @@ export interface Delivery<T = unknown> {
   readonly signal: AbortSignal;
 }
 
+/** How far a worker has come; null and version 0 at first. */
+export interface Watermark {
+  readonly name: string;
+  readonly value: unknown;
+  readonly version: number;
+}
+
 /** An event that follows. It is published exactly when the delivery is done. */
 export interface Emit {
   readonly type: string;
   readonly data?: unknown;
   readonly subject?: string;
+  /** Of this worker one event with the key is emitted, whatever deliveries they come from. */
+  readonly once?: string;
 }
 
-export type Emitted = void | undefined | null | Emit | readonly Emit[];
+export type Emitted = void | undefined | null | Emit | Watermark | readonly (Emit | Watermark)[];
 
 /** The attempt failed: try again by the worker's policy, not before `after` seconds. */
 export class Retry extends Error {
@@ -52,17 +65,40 @@ export class Fatal extends Error {
 
 export interface HandlerOptions<T> {
   /** Types of events; one that ends with `*` is the beginning of a type. */
-  types: readonly string[];
+  types?: readonly string[];
   /** Makes the function's own type of the event's data; data it throws at becomes a dead letter. */
   decode?: (data: unknown) => T;
   /** Attempts in all, the first included; 5 unless given. */
   attemptsMax?: number;
   /** The first wait after a failure; 200 unless given. */
   retryBaseMs?: number;
+  /** How much longer each further wait is; 2 unless given. */
+  retryFactor?: number;
   /** The longest wait after a failure; 60000 unless given. */
   retryCapMs?: number;
   /** `subject`, or a path such as `data.order.id`: events with the same value come one after the other. */
   orderBy?: string;
+  /** The same; of events with the same value one has an effect. */
+  keyBy?: string;
+  /** Deliveries that may be under way at the same time, in all processes. */
+  concurrencyMax?: number;
+  /** Of events that follow each other closely the last is delivered. */
+  debounce?: { by?: string; quietMs: number; waitMaxMs?: number };
+  /** How many events are handed out in so many seconds (1 unless given); those beyond it wait. */
+  rate?: { max: number; seconds?: number };
+  /** What is emitted besides the dead letter when an event is given up. */
+  terminal?: { alert?: boolean; markFailed?: string; compensate?: string };
+  /** When it runs by itself: one of the first three. A run is an event of the type `windlass.schedule.due`. */
+  schedule?: {
+    cron?: string;
+    everySeconds?: number;
+    afterSeconds?: number;
+    timeZone?: string;
+    missed?: "latest" | "all" | "skip" | "window";
+    windowSeconds?: number;
+  };
+  /** Names of the watermarks that it reads and moves. */
+  watermarks?: readonly string[];
   /** How long nobody else gets a delivery without a heartbeat; 60 unless given. */
   leaseSeconds?: number;
 }

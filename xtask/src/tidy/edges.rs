@@ -17,14 +17,16 @@ const TABLE: &[Allowed] = &[
     // The store only for the port of hints, which the adapter over NOTIFY shares.
     Allowed { name: "bus", normal: &["machine", "store"], dev: &["scratch"] },
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
-    Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch"] },
+    Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch", "trial"] },
     // Tests of the server start a runtime with workers of their own, on either store.
     Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "scratch"] },
     Allowed {
         name: "windlass",
         normal: &["machine", "store", "bus", "worker", "runtime", "server"],
-        dev: &["scratch"],
+        dev: &["scratch", "trial"],
     },
+    // The conformance suite of workers and what tests of nodes are made with: no part of the product.
+    Allowed { name: "trial", normal: &["machine", "store", "worker", "runtime"], dev: &[] },
     // Servers for tests: no part of the product.
     Allowed { name: "scratch", normal: &[], dev: &[] },
     // A black box knows the product by its binary and its API alone.

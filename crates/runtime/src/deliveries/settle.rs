@@ -1,23 +1,33 @@
 //! What comes of an attempt: the rows that end, come back or are given up, and what is emitted, in one commit.
 
-use super::{Taken, key_of};
+use super::{
+    Taken, key_of,
+    once::{self, Keys},
+    terminal::{self, GivenUp},
+    watermarks,
+};
 use crate::{
-    dead_letters::{self, Reason, flush_patiently},
+    dead_letters::{self, Reason, commit_patiently, flush_patiently},
     engine::Engine,
     errors,
     flush::{self, HoldsUp},
     metrics::Metrics,
     patience::Patience,
+    runs,
+    subscribers::Subscriber,
     trace,
 };
 use machine::{Data, TenantId, Time, fault, id, time::Span};
 use std::{collections::HashMap, sync::Arc};
 use store::{
-    Commit, Outcome, Write,
+    Commit, Conflict, Outcome, Write,
     rows::{DeliveryRow, OutboxRow},
 };
 use uuid::Uuid;
-use worker::{Class, Declaration, Emit, Failure, Handled, RetryPolicy};
+use worker::{Class, Declaration, Effects, Emit, Failure, Handled, RetryPolicy};
+
+/// How long whatever met a moved watermark waits, more or less.
+const MOVED_WAIT: Span = Span::from_millis(20);
 
 /// What one row comes to.
 #[derive(Default)]
@@ -26,14 +36,30 @@ struct End {
     /// When the next one that comes back is due.
     again_at: Option<Time>,
     emits: bool,
+    /// A schedule goes on with it.
+    follows: bool,
     buried: Vec<(Uuid, &'static str)>,
     counts: Counts,
+}
+
+impl End {
+    /// A run of a worker's schedule has ended: the next may follow it.
+    fn follow(&mut self, settling: &Settling, event: Uuid, data: &Data) {
+        let schedule = settling.subscriber.as_ref().and_then(|one| one.terms.schedule.as_ref());
+        let follows = schedule.and_then(|spec| {
+            runs::follows(&settling.engine, &settling.tenant, &settling.worker, spec, event, data)
+        });
+        self.follows |= follows.is_some();
+        self.writes.extend(follows);
+    }
 }
 
 /// Events by what became of them.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     processed: u64,
+    /// Another event with the same domain key was first.
+    duplicate: u64,
     retried: u64,
     dead_lettered: u64,
 }
@@ -43,11 +69,29 @@ pub(crate) struct Settling {
     engine: Arc<Engine>,
     tenant: TenantId,
     worker: String,
+    /// Not known if the worker was forgotten meanwhile.
+    subscriber: Option<Arc<Subscriber>>,
     retry: RetryPolicy,
     now: Time,
     /// The attempt was counted when the delivery was lent, and whoever answers may be too late.
     lent: bool,
 }
+
+/// What came of an answer from somewhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done,
+    /// The delivery is not the caller's any more.
+    Late,
+    /// A watermark was moved meanwhile; the delivery comes again.
+    Moved,
+}
+
+/// A row and its events with their ids.
+pub(crate) type RowOf<'a> = (&'a DeliveryRow, &'a [(Uuid, Data)]);
+
+/// What handlers answered, by the keys of the events.
+pub(crate) type Answers = HashMap<String, Handled>;
 
 /// Makes durable what the answers say, as long as it takes. What was given up waits for the next flush, and nobody for it.
 pub(super) async fn settle(
@@ -55,22 +99,18 @@ pub(super) async fn settle(
     tenant: &TenantId,
     worker: &Declaration,
     taken: Vec<Taken>,
-    mut answers: HashMap<String, Handled>,
-    micros: u64,
+    (answers, mut keys, micros): (Answers, Keys, u64),
 ) {
     let settling = Arc::new(Settling::of_own(engine, tenant, &worker.name, &worker.retry));
-    let ends = taken.into_iter().map(|one| (settling.end(&one.row, &one.events, &mut answers), one));
-    let (failed, ends): (Vec<_>, Vec<_>) = ends.partition(|(end, _)| !end.buried.is_empty());
+    let ends = taken.into_iter().map(|one| (settling.end((&one.row, &one.events), &answers, &mut keys), one));
+    let (failed, rest): (Vec<_>, Vec<_>) = ends.partition(|(end, _)| !end.buried.is_empty());
     for (end, taken) in failed {
         let settling = settling.clone();
         engine.tasks.spawn(async move { settling.give_up(end, taken, micros).await });
     }
-    let (ends, _taken): (Vec<End>, Vec<Taken>) = ends.into_iter().unzip();
-    settling.land_all(&ends, micros).await;
+    let rows: Vec<RowOf<'_>> = rest.iter().map(|(_, one)| (&one.row, one.events.as_slice())).collect();
+    settling.land_all(&rows, &answers, &mut keys, micros).await;
 }
-
-/// A row and its events with their ids.
-pub(crate) type RowOf<'a> = (&'a DeliveryRow, &'a [(Uuid, Data)]);
 
 impl Settling {
     /// For deliveries that this node owns.
@@ -84,16 +124,13 @@ impl Settling {
     }
 
     /// Settles rows of this node together, as long as it takes; also what is given up.
-    pub(crate) async fn settle_all(
-        &self,
-        rows: &[RowOf<'_>],
-        answers: &mut HashMap<String, Handled>,
-        micros: u64,
-    ) {
-        let ends = rows.iter().map(|(row, events)| self.end(row, events, answers));
-        let (failed, ends): (Vec<End>, Vec<End>) = ends.partition(|end| !end.buried.is_empty());
-        self.land_all(&ends, micros).await;
-        for end in failed {
+    pub(crate) async fn settle_all(&self, rows: &[RowOf<'_>], answers: &Answers, micros: u64) {
+        let mut keys = Keys::default();
+        let ends = rows.iter().map(|row| (self.end(*row, answers, &mut keys), *row));
+        let (failed, rest): (Vec<_>, Vec<_>) = ends.partition(|(end, _)| !end.buried.is_empty());
+        let rest: Vec<RowOf<'_>> = rest.into_iter().map(|(_, row)| row).collect();
+        self.land_all(&rest, answers, &mut keys, micros).await;
+        for (end, _) in failed {
             let writes = end.writes.clone();
             if flush_patiently(&self.engine, &self.tenant, writes, HoldsUp::Somebody).await {
                 self.landed(&end, micros);
@@ -101,22 +138,13 @@ impl Settling {
         }
     }
 
-    async fn land_all(&self, ends: &[End], micros: u64) {
-        if ends.is_empty() {
-            return;
-        }
-        let all: Vec<Write> = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
-        if self.land(all).await {
-            ends.iter().for_each(|end| self.landed(end, micros));
+    async fn land_all(&self, rows: &[RowOf<'_>], answers: &Answers, keys: &mut Keys, micros: u64) {
+        if rows.is_empty() || self.land(rows, answers, keys, micros).await || rows.len() == 1 {
             return;
         }
         // One of them is somebody else's by now: the others count nevertheless.
-        if ends.len() > 1 {
-            for end in ends {
-                if self.land(end.writes.clone()).await {
-                    self.landed(end, micros);
-                }
-            }
+        for row in rows {
+            self.land(&[*row], answers, keys, micros).await;
         }
     }
 
@@ -131,34 +159,45 @@ impl Settling {
             engine: engine.clone(),
             tenant: tenant.clone(),
             worker: worker.to_owned(),
+            subscriber: engine.subscribers.find(tenant, worker),
             retry: *retry,
             now: engine.now(),
             lent: true,
         }
     }
 
-    /// Settles one row. `false` if whoever answers is too late.
+    /// Settles one row.
     pub(crate) async fn settle_one(
         &self,
         row: &DeliveryRow,
         events: &[(Uuid, Data)],
-        mut answers: HashMap<String, Handled>,
-    ) -> Result<bool, store::Error> {
-        let end = self.end(row, events, &mut answers);
-        let commit = Commit { tenant: self.tenant.clone(), writes: end.writes.clone() };
-        let outcome = match end.buried.is_empty() {
-            true => {
-                self.engine.metrics.cost(&commit);
-                self.engine.committer.commit(commit).await?
+        answers: Answers,
+    ) -> Result<Settled, store::Error> {
+        let mut keys = Keys::default();
+        loop {
+            let end = self.end((row, events), &answers, &mut keys);
+            let commit = Commit { tenant: self.tenant.clone(), writes: end.writes.clone() };
+            let outcome = match end.buried.is_empty() {
+                true => {
+                    self.engine.metrics.cost(&commit);
+                    self.engine.committer.commit(commit).await?
+                }
+                // Whoever answered waits, and its hand with it.
+                false => flush::commit(&self.engine, commit, HoldsUp::Somebody).await?,
+            };
+            match outcome {
+                Outcome::Committed => {
+                    self.landed(&end, 0);
+                    return Ok(Settled::Done);
+                }
+                Outcome::Conflict(Conflict::Duplicate) => keys.learn(&self.engine, &self.tenant).await?,
+                Outcome::Conflict(Conflict::Version) => {
+                    self.put_back(&[(row, events)]).await;
+                    return Ok(Settled::Moved);
+                }
+                _ => return Ok(Settled::Late),
             }
-            // Whoever answered waits, and its hand with it.
-            false => flush::commit(&self.engine, commit, HoldsUp::Somebody).await?,
-        };
-        let landed = outcome == Outcome::Committed;
-        if landed {
-            self.landed(&end, 0);
         }
-        Ok(landed)
     }
 
     /// What a row with a failure in it comes to is committed with the next flush. Until then its room in the lane is taken.
@@ -179,25 +218,21 @@ impl Settling {
         row.attempt + u32::from(!self.lent)
     }
 
-    fn end(&self, row: &DeliveryRow, events: &[(Uuid, Data)], answers: &mut HashMap<String, Handled>) -> End {
+    fn end(&self, (row, events): RowOf<'_>, answers: &Answers, keys: &mut Keys) -> End {
         let mut end = End::default();
         let alone = row.events.count() == 1;
         let mut stays = false;
         for (event, data) in events {
             let key = key_of(*event, &self.worker);
-            let answer = answers.remove(&key).unwrap_or_else(|| Handled::retry("the worker gave no answer"));
-            let (failure, after) = match answer {
-                Handled::Done(emitted) => {
-                    end.counts.processed += 1;
-                    end.emits |= !emitted.is_empty();
-                    let rows = emitted.into_iter().enumerate();
-                    end.writes
-                        .extend(rows.map(|(at, emit)| self.outbox(row, *event, data, (&key, at), emit)));
+            let (failure, after) = match answers.get(&key) {
+                None => (unanswered(), None),
+                Some(Handled::Done(effects)) => {
+                    self.effects(row, (*event, data, &key), effects, keys, &mut end);
                     continue;
                 }
-                Handled::Retry { failure, after } => (failure, after),
-                Handled::Fail(failure) => {
-                    self.bury(row, (*event, data), failure, Reason::Refused, &mut end);
+                Some(Handled::Retry { failure, after }) => (failure.clone(), *after),
+                Some(Handled::Fail(failure)) => {
+                    self.bury(row, (*event, data), failure.clone(), Reason::Refused, &mut end);
                     continue;
                 }
             };
@@ -220,6 +255,38 @@ impl Settling {
             (true, _) => {}
         }
         end
+    }
+
+    /// What follows from an event that is done: nothing if another with its domain key was first.
+    fn effects(
+        &self,
+        row: &DeliveryRow,
+        (event, data, key): (Uuid, &Data, &str),
+        effects: &Effects,
+        keys: &mut Keys,
+        end: &mut End,
+    ) {
+        let domain = self.subscriber.as_ref().and_then(|one| one.domain_key(data));
+        if let Some(domain) = domain
+            && !keys.claim(once::of_domain(&domain), self.now, &mut end.writes)
+        {
+            end.counts.duplicate += 1;
+            return;
+        }
+        end.counts.processed += 1;
+        end.writes.extend(effects.moves.iter().map(|to| watermarks::moved(&self.worker, to, self.now)));
+        end.follow(self, event, data);
+        for claim in &effects.claims {
+            keys.claim(once::of_claim(claim, &self.worker), self.now, &mut end.writes);
+        }
+        for (at, emit) in effects.emits.iter().enumerate() {
+            let once = emit.once.as_ref().map(|key| once::of_claim(key, &self.worker));
+            if once.is_none_or(|once| keys.claim(once, self.now, &mut end.writes)) {
+                end.emits = true;
+                let write = self.outbox(row, event, data, (key, format!("{key}-{at}")), emit);
+                end.writes.push(write);
+            }
+        }
     }
 
     /// One alone keeps its row and its place; one of many gets a row of its own.
@@ -262,6 +329,17 @@ impl Settling {
         tracing::warn!(tenant = %self.tenant, worker, attempts, reason = reason.word(), detail, "dead letter");
         let letter = self.engine.entropy.id(self.now);
         let envelope = data.to_bytes();
+        if let Some(subscriber) = &self.subscriber {
+            let given_up =
+                GivenUp { worker, letter, event, reason: reason.word(), detail: &detail, attempts };
+            let key = key_of(event, worker);
+            for (at, emit) in terminal::emits(&subscriber.terms.terminal, data, &given_up).iter().enumerate()
+            {
+                end.emits = true;
+                let id = format!("{}-{at}", id::show(id::Kind::DeadLetter, letter));
+                end.writes.push(self.outbox(row, event, data, (&key, id), emit));
+            }
+        }
         let failed = errors::Failure {
             source: "delivery",
             target: worker.to_owned(),
@@ -276,6 +354,7 @@ impl Settling {
         let given_up = dead_letters::Undelivered { letter, event, envelope, worker, attempts, group };
         end.writes.push(dead_letters::of_delivery(&self.engine, given_up, reason, detail, self.now));
         end.writes.push(Write::Errors(vec![failed.row()]));
+        end.follow(self, event, data);
         end.buried.push((letter, reason.word()));
         end.counts.dead_lettered += 1;
     }
@@ -286,14 +365,14 @@ impl Settling {
         row: &DeliveryRow,
         event: Uuid,
         cause: &Data,
-        (key, at): (&str, usize),
-        emit: Emit,
+        (key, id): (&str, String),
+        emit: &Emit,
     ) -> Write {
         let text = |name: &str| cause.get(name).filter(|value| value.as_str().is_some());
         let parent = text("traceparent");
         let mut entries = vec![
             ("specversion".to_owned(), Data::text("1.0")),
-            ("id".to_owned(), Data::text(format!("{key}-{at}"))),
+            ("id".to_owned(), Data::text(id)),
             ("source".to_owned(), Data::text(format!("windlass/workers/{}", self.worker))),
             ("type".to_owned(), Data::text(emit.event_type.clone())),
             ("time".to_owned(), Data::text(self.now.rfc3339())),
@@ -302,58 +381,94 @@ impl Settling {
                 "traceparent".to_owned(),
                 Data::text(trace::child(parent.as_ref().and_then(Data::as_str), event, key)),
             ),
-            ("causationid".to_owned(), Data::text(id::show(id::Kind::Event, event))),
+            ("causationid".to_owned(), Data::text(machine::id::show(machine::id::Kind::Event, event))),
             ("datacontenttype".to_owned(), Data::text("application/json")),
         ];
-        entries.extend(emit.subject.map(|subject| ("subject".to_owned(), Data::text(subject))));
+        entries
+            .extend(emit.subject.iter().map(|subject| ("subject".to_owned(), Data::text(subject.clone()))));
         entries.extend(text("correlationid").map(|value| ("correlationid".to_owned(), value)));
-        entries.push(("data".to_owned(), emit.data));
+        entries.push(("data".to_owned(), emit.data.clone()));
         Write::Outbox(OutboxRow {
             id: self.engine.entropy.id(self.now),
             key: row.order_key.clone().unwrap_or_else(|| key.to_owned()),
-            event_type: emit.event_type,
+            event_type: emit.event_type.clone(),
             event: Data::map(entries).to_bytes(),
             created_at: self.now,
         })
     }
 
     /// `false` if a row is not this node's any more, or the node stops.
-    async fn land(&self, writes: Vec<Write>) -> bool {
+    async fn land(&self, rows: &[RowOf<'_>], answers: &Answers, keys: &mut Keys, micros: u64) -> bool {
         let engine = &self.engine;
         let mut patience = Patience::new();
         loop {
-            let commit = Commit { tenant: self.tenant.clone(), writes: writes.clone() };
+            keys.begin();
+            let ends: Vec<End> = rows.iter().map(|row| self.end(*row, answers, keys)).collect();
+            let writes = ends.iter().flat_map(|end| end.writes.iter().cloned()).collect();
+            let commit = Commit { tenant: self.tenant.clone(), writes };
             engine.metrics.cost(&commit);
-            match engine.committer.commit(commit).await {
-                Ok(Outcome::Committed) => return true,
+            let learnt = match engine.committer.commit(commit).await {
+                Ok(Outcome::Committed) => {
+                    ends.iter().for_each(|end| self.landed(end, micros));
+                    return true;
+                }
+                Ok(Outcome::Conflict(Conflict::Duplicate)) => keys.learn(engine, &self.tenant).await,
+                Ok(Outcome::Conflict(Conflict::Version)) => {
+                    self.put_back(rows).await;
+                    return true;
+                }
                 Ok(outcome) => {
                     Metrics::add(&engine.metrics.conflicts);
                     tracing::debug!(tenant = %self.tenant, worker = self.worker, ?outcome, "deliveries not settled");
                     return false;
                 }
-                Err(error) => {
-                    engine.tasks.heed(&error);
-                    if !patience.wait(engine).await {
-                        return false;
-                    }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = learnt {
+                engine.tasks.heed(&error);
+                if !patience.wait(engine).await {
+                    return false;
                 }
             }
         }
     }
 
+    /// A watermark was moved by somebody else: the rows come again soon, and no attempt is counted.
+    async fn put_back(&self, rows: &[RowOf<'_>]) {
+        let wait = Span((MOVED_WAIT.0 as f64 * (0.5 + self.engine.entropy.unit())) as i64);
+        let visible_at = self.engine.now().after(wait);
+        let write = |(row, _): &RowOf<'_>| Write::RetryDelivery {
+            id: row.id,
+            visible_at,
+            attempt: row.attempt,
+            last_error: Some(b"a watermark was moved by somebody else".to_vec()),
+        };
+        Metrics::add(&self.engine.metrics.conflicts);
+        commit_patiently(&self.engine, &self.tenant, rows.iter().map(write).collect()).await;
+        self.engine.wake.deliveries.at(visible_at);
+        self.engine.polled.notify_waiters();
+    }
+
     fn landed(&self, end: &End, micros: u64) {
         let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
-        let Counts { processed, retried, dead_lettered } = end.counts;
-        for (outcome, count) in
-            [("processed", processed), ("retried", retried), ("dead-lettered", dead_lettered)]
-        {
+        let Counts { processed, duplicate, retried, dead_lettered } = end.counts;
+        let counts = [
+            ("processed", processed),
+            ("duplicate", duplicate),
+            ("retried", retried),
+            ("dead-lettered", dead_lettered),
+        ];
+        for (outcome, count) in counts {
             if count > 0 {
                 engine.metrics.messages(self.tenant.as_str(), &self.worker, outcome, count, micros);
             }
         }
         if end.emits {
             engine.wake.outbox();
+        }
+        if end.follows {
+            engine.wake.slots.at(engine.now());
         }
         // What had to wait for this one, or comes back at once.
         engine.polled.notify_waiters();
@@ -366,4 +481,8 @@ impl Settling {
             engine.hub.changed(&self.tenant, "dead-letter", *letter, reason, 1, self.now);
         }
     }
+}
+
+fn unanswered() -> Failure {
+    Failure { class: Class::Transient, message: "the worker gave no answer".to_owned() }
 }

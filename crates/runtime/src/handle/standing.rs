@@ -3,6 +3,7 @@
 use super::{Answer, Handle, unexpected};
 use crate::{
     api::Refusal,
+    runs,
     tenants::{self, Standing, TenantOrder},
 };
 use machine::TenantId;
@@ -26,6 +27,9 @@ impl Handle {
             Outcome::Committed => {
                 // One of that name may have left; nobody keeps anything of it in mind.
                 self.engine.buses.tenants.notify_waiters();
+                let scheduled = self.engine.subscribers.scheduled();
+                runs::put_for(&self.engine, tenant, &scheduled).await?;
+                self.engine.wake.slots.at(self.engine.now());
                 self.engine.hints.tell(Hint { clocks: true, ..Hint::default() });
                 Ok(())
             }

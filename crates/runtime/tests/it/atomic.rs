@@ -1,10 +1,11 @@
 //! B20, B21, B22, P6: a commit lands whole or not at all, whatever breaks, and its cause comes again until it has.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::Data;
 use runtime::api::{Refusal, TaskAct};
 use serde_json::json;
 use store::{Commit, Write, rows::HistoryRow};
+use trial::tap::Act;
 use uuid::Uuid;
 
 /// Two rows that cannot both be: whatever commit holds them is refused.

@@ -1,13 +1,14 @@
 //! R09, R10, W05, F21: what is emitted is carried out in order, for as long as it takes; nobody inside waits for it, and
 //! what is refused for good holds up nothing.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use bus::{Carried, Carrier, Parcel};
 use machine::Time;
 use parking_lot::Mutex;
 use runtime::buses::{Between, Bus};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use trial::tap::Act;
 use worker::async_trait;
 
 const EMITS: &str =

@@ -1,10 +1,11 @@
 //! Children: started once, told of once, closed with their parent, through crashes.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::Data;
 use runtime::api::Order;
 use serde_json::{Value, json};
 use store::{Commit, Write, views::InstanceFilter};
+use trial::tap::Act;
 use uuid::Uuid;
 use worker::{Class, Outcome};
 

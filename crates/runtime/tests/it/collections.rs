@@ -1,6 +1,6 @@
 //! Schedules that take several events: what is collected outlives the node, counts once, and starts one instance.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Data, language::Format};
 use runtime::api::Published;
 use serde_json::{Value, json};
@@ -8,6 +8,7 @@ use store::{
     Outcome, Write,
     views::{InstanceFilter, InstanceView},
 };
+use trial::tap::Act;
 
 const BOTH: &str = "schedule:
   on:

@@ -1,12 +1,13 @@
 //! B33, B34, P13: four causes, four reasons; what was given up is kept whole and can be put back once.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{retry::RetryPolicy, time::Span};
 use parking_lot::Mutex;
 use runtime::api::{Order, Refusal};
 use serde_json::json;
 use std::sync::Arc;
 use store::{Write, rows::*};
+use trial::tap::Act;
 use uuid::Uuid;
 use worker::{Class, Outcome};
 

@@ -1,17 +1,18 @@
 //! R01, R03–R07, C16, P3, P5, P13: events are handed to workers at least once, take effect once, in order where there is
 //! a key, and what cannot be done is kept and can be put back.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Data, TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use runtime::api::Refusal;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Write, views::EventFilter};
+use trial::tap::Act;
 use worker::{Class, Declaration, Delivery, Emit, Handled, Handler, RetryPolicy, async_trait};
 
 /// What a worker was given in one call: numbers of events, and the attempt and time of the first.
-type Calls = Arc<Mutex<Vec<(Vec<i64>, u32, Time)>>>;
+pub(crate) type Calls = Arc<Mutex<Vec<(Vec<i64>, u32, Time)>>>;
 
 /// Notes every call and answers each event as the test says.
 struct Noting<F> {
@@ -33,11 +34,11 @@ where
     }
 }
 
-fn number(delivery: &Delivery) -> i64 {
+pub(crate) fn number(delivery: &Delivery) -> i64 {
     delivery.data().get("n").and_then(|n| n.as_i64()).unwrap()
 }
 
-fn noting<F>(world: &World, name: &str, types: &[&str], answer: F) -> (Declaration, Calls)
+pub(crate) fn noting<F>(world: &World, name: &str, types: &[&str], answer: F) -> (Declaration, Calls)
 where
     F: Fn(&Delivery) -> Handled + Send + Sync + 'static,
 {
@@ -46,30 +47,30 @@ where
     (Declaration::on(name, types.iter().copied(), handler), calls)
 }
 
-fn event(kind: &str, n: i64) -> Data {
+pub(crate) fn event(kind: &str, n: i64) -> Data {
     Data::from_json(
         json!({ "specversion": "1.0", "id": format!("{kind}-{n}"), "source": "test", "type": kind,
         "subject": format!("s-{}", n % 2), "data": { "n": n } }),
     )
 }
 
-fn events(kind: &str, numbers: std::ops::Range<i64>) -> Vec<Data> {
+pub(crate) fn events(kind: &str, numbers: std::ops::Range<i64>) -> Vec<Data> {
     numbers.map(|n| event(kind, n)).collect()
 }
 
-async fn publish_all(node: &Up, events: Vec<Data>) {
+pub(crate) async fn publish_all(node: &Up, events: Vec<Data>) {
     for answer in node.handle.publish_many(&node.tenant, events).await {
         answer.unwrap();
     }
 }
 
-fn handled(calls: &Calls) -> Vec<i64> {
+pub(crate) fn handled(calls: &Calls) -> Vec<i64> {
     let mut numbers: Vec<i64> = calls.lock().iter().flat_map(|(numbers, _, _)| numbers.clone()).collect();
     numbers.sort_unstable();
     numbers
 }
 
-async fn settled(world: &World) {
+pub(crate) async fn settled(world: &World) {
     until(|| async { world.counts().await.deliveries == 0 }).await;
 }
 
@@ -244,7 +245,7 @@ async fn what_a_worker_emits_is_there_once_with_trace_and_cause_and_reaches_the_
     let world = World::new();
     let emits = |delivery: &Delivery| {
         let data = Data::from_json(json!({ "n": number(delivery) + 100 }));
-        Handled::Done(vec![Emit { event_type: "shipped".into(), subject: Some("o-1".into()), data }])
+        Handled::emit([Emit::new("shipped", data).subject("o-1")])
     };
     let (ship, _) = noting(&world, "ship", &["paid"], emits);
     let seen = Arc::new(Mutex::new(Vec::<Value>::new()));
@@ -320,9 +321,7 @@ async fn a_crash_before_or_after_any_commit_loses_nothing_and_emits_nothing_twic
     for crash_at in 1..7 {
         for after in [false, true] {
             let world = World::new();
-            let emits = |delivery: &Delivery| {
-                Handled::Done(vec![Emit { event_type: "done".into(), subject: None, data: delivery.data() }])
-            };
+            let emits = |delivery: &Delivery| Handled::emit([Emit::new("done", delivery.data())]);
             let worker = || noting(&world, "mail", &["order"], emits).0.batch_max(2);
             let node = world.build().worker(worker()).start().await;
             let mut commits = 0;

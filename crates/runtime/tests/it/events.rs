@@ -1,7 +1,7 @@
 //! Events addressed to nobody: whoever waits is told once, whoever comes late within a day too, and nobody's buffer
 //! fills with what it does not want.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Data, time::Span};
 use runtime::api::{Published, Refusal};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use store::{
     rows::EventRow,
     views::{InstanceFilter, InstanceView},
 };
+use trial::tap::Act;
 use uuid::Uuid;
 
 fn event(id: &str, kind: &str, data: Value) -> Data {

@@ -1,6 +1,6 @@
 //! `map`: every item once, a bounded number at a time, whatever fails.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::Data;
 use parking_lot::Mutex;
 use runtime::api::{InstanceResult, Order};
@@ -13,6 +13,7 @@ use std::{
     },
 };
 use store::Write;
+use trial::tap::Act;
 use uuid::Uuid;
 use worker::{Class, Declaration, Outcome};
 

@@ -1,12 +1,13 @@
 //! A02–A06, C02–C04: what fails for good gives up its place at once and is recorded and acknowledged with others of its
 //! tenant, a hundred at a time or after two seconds, in one commit; and once, whatever happens in between.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Data, TenantId, Time};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Commit, Write, rows::*, views::*};
+use trial::tap::Act;
 use worker::{Class, Declaration, Handled, Outcome, each};
 
 const ONE: &str = "do: [ { a: { call: 'w:1.0.0@default' } } ]";

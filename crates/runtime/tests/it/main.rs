@@ -10,8 +10,6 @@
 
 mod stub;
 mod support;
-mod tap;
-mod virtual_time;
 mod webhooks;
 mod workers;
 
@@ -23,10 +21,12 @@ mod calls;
 mod children;
 mod collections;
 mod columns;
+mod conforms;
 mod dead_letters;
 mod deliveries;
 mod dev_clock;
 mod egress;
+mod enqueue;
 mod envelope;
 mod events;
 mod explain;
@@ -44,6 +44,7 @@ mod poison;
 mod postgres;
 mod restart;
 mod retention;
+mod runs;
 mod saga;
 mod schedules;
 mod secrets;
@@ -55,5 +56,6 @@ mod starts;
 mod stop;
 mod storm;
 mod tenants;
+mod terms;
 mod timers;
 mod walk;

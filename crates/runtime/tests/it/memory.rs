@@ -1,8 +1,9 @@
 //! What a node keeps in memory goes away again.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use serde_json::json;
 use store::Write;
+use trial::tap::Act;
 
 #[tokio::test(start_paused = true)]
 async fn instances_that_wait_or_ended_leave_nothing_in_memory() {

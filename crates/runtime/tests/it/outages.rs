@@ -1,9 +1,10 @@
 //! B29, B30, B31: nodes gone, store gone, both gone: everything goes on by itself afterwards.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use runtime::api::Refusal;
 use serde_json::json;
 use store::Write;
+use trial::tap::Act;
 use worker::Outcome;
 
 const REST: &str =

@@ -1,9 +1,10 @@
 //! P11, P12, P20: bad data harms only its own instance, sizes are bounded, and the accounts close.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::Data;
 use runtime::api::Order;
 use serde_json::json;
+use trial::tap::Act;
 use worker::{Class, Outcome};
 
 const ONE: &str = "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]";

@@ -101,8 +101,8 @@ async fn events_reach_workers_whichever_node_dies_and_none_takes_effect_twice() 
     let Some((world, _database)) = world().await else { return };
     let worker = || {
         let emits = |delivery: &worker::Delivery| {
-            let emit = worker::Emit { event_type: "done".into(), subject: None, data: delivery.data() };
-            worker::Handled::Done(vec![emit])
+            let emit = worker::Emit::new("done", delivery.data());
+            worker::Handled::emit([emit])
         };
         worker::Declaration::on("mail", ["order"], worker::each(emits)).batch_max(7)
     };

@@ -1,7 +1,7 @@
 //! R16: a saga is killed before and after every one of its commits, going forward and going back, and is never left
 //! half done.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Data, TenantId};
 use parking_lot::Mutex;
 use runtime::{
@@ -10,6 +10,7 @@ use runtime::{
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
+use trial::tap::Act;
 use uuid::Uuid;
 use worker::{Class, Context, Declaration, Outcome};
 

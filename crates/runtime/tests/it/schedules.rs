@@ -1,6 +1,6 @@
 //! R10 of the schedules: every slot once, whoever fires it, however often the node dies.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::{Time, id, language::Format, time::Span};
 use runtime::{
     ScheduleOrder,
@@ -12,6 +12,7 @@ use store::{
     rows::{ScheduleRow, SlotRow},
     views::{InstanceFilter, InstanceView},
 };
+use trial::tap::Act;
 use uuid::Uuid;
 
 impl World {

@@ -1,11 +1,12 @@
 //! B23, B24, P10: an idle node is nearly silent, and every bound holds.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::time::Span;
 use runtime::{Node, Options, Parts};
 use serde_json::json;
 use std::sync::{Arc, atomic::Ordering};
 use store::sqlite::Inline;
+use trial::tap::Act;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_node_only_renews_its_lease_and_looks_round_every_half_minute() {

@@ -1,11 +1,11 @@
 //! B13, B14: the stored snapshot's shape, its agreement with the columns, and what happens to one that is not ours.
 
 use crate::support::*;
-use crate::tap::Act;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Write;
+use trial::tap::Act;
 
 /// Panics unless `snapshot` has exactly the members and types of the contract.
 fn has_the_shape(snapshot: &Value) {

@@ -44,13 +44,7 @@ fn placed(flags: &str) -> Data {
 }
 
 fn emitting(name: &str, kind: &str, then: &'static str) -> Declaration {
-    Declaration::on(
-        name,
-        [kind],
-        each(move |delivery| {
-            Handled::Done(vec![Emit { event_type: then.to_owned(), subject: None, data: delivery.data() }])
-        }),
-    )
+    Declaration::on(name, [kind], each(move |delivery| Handled::emit([Emit::new(then, delivery.data())])))
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,11 @@
 //! P1, P2: an acknowledged start is there, once per key, once per business key.
 
-use crate::{support::*, tap::Act};
+use crate::support::*;
 use machine::Data;
 use runtime::api::{InstanceResult, Refusal, Start};
 use serde_json::json;
 use store::Write;
+use trial::tap::Act;
 use uuid::Uuid;
 
 const WAITS: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } } } } } } ]";

@@ -1,8 +1,8 @@
 //! Worlds and nodes for tests: one store, a clock nobody waits for, nodes that can be stopped or killed.
 
-pub(crate) use crate::{virtual_time::*, workers::*};
+pub(crate) use crate::workers::*;
+pub(crate) use trial::time::*;
 
-use crate::tap::Tap;
 use machine::{Data, TenantId, Time};
 use runtime::{
     Handle, Node, Options, Parts,
@@ -20,6 +20,7 @@ use std::{
 use store::{Commit, Outcome, Store, Write, rows::*, sqlite::Inline, views::*};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use trial::tap::Tap;
 use uuid::Uuid;
 use worker::Declaration;
 
@@ -192,6 +193,10 @@ impl Build {
     pub(crate) fn sole(mut self) -> Build {
         self.parts.sole = true;
         self
+    }
+
+    pub(crate) async fn try_start(self) -> store::Result<Node> {
+        Node::start(self.parts).await
     }
 
     pub(crate) async fn start(self) -> Up {

@@ -101,6 +101,14 @@ impl Store for Faulty {
         let claimed = self.inner.claim_deliveries(ask).await;
         self.claimed(self.watched_claim(ask.node, claimed, DeliveryRow::key)?)
     }
+    async fn taken(&self, tenant: &TenantId, scope: &str, keys: &[String]) -> Result<Vec<String>> {
+        self.read().await?;
+        self.inner.taken(tenant, scope, keys).await
+    }
+    async fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>> {
+        self.read().await?;
+        self.inner.watermarks(tenant, worker).await
+    }
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
         self.read().await?;
         self.inner.next_delivery(workers).await

@@ -187,3 +187,56 @@ async fn bad_declarations_and_answers_are_named_and_others_have_no_part_in_it() 
         acme.ask("POST", "/workers/mail/poll", &body).await.problem(400, "invalid-value");
     }
 }
+
+#[tokio::test]
+async fn the_terms_of_a_worker_are_kept_and_shown() {
+    let world = World::new().await;
+    let acme = Caller::new(&world, "acme");
+    let terms = json!({ "types": ["order.*"], "retry_factor": 3, "key_by": "data.n", "concurrency_max": 2,
+        "rate": { "max": 1000 }, "terminal": { "alert": true, "mark_failed": "order.failed" },
+        "debounce": { "by": "data.none", "quiet_ms": 50 } });
+    let declared = acme.ask("PUT", "/workers/mail", &terms).await;
+    let shown = declared.ok(201);
+    assert_eq!(
+        (&shown["retry_factor"], &shown["rate"]),
+        (&json!(3.0), &json!({ "max": 1000, "seconds": 1 }))
+    );
+    assert_eq!((&shown["terminal"]["alert"], &shown["concurrency_max"]), (&json!(true), &json!(2)));
+    // Two events about the same: the second has no effect, and is not handed out once the first is done.
+    acme.publish(json!([event("order.paid", "1"), event("order.paid", "2")])).await;
+    let mut lent = Vec::new();
+    while lent.len() < 2 {
+        lent.extend(acme.poll("mail").await);
+    }
+    let domain = |one: &Value| one["domain_keys"][0].as_str().unwrap().to_owned();
+    assert_eq!(domain(&lent[0]), domain(&lent[1]));
+    acme.publish(event("order.paid", "3")).await;
+    assert!(acme.poll("mail").await.is_empty(), "two are out already");
+    for one in &lent {
+        let complete = format!("/deliveries/{}/complete", one["id"].as_str().unwrap());
+        let emit = json!({ "attempt": one["attempt"], "emit": [{ "type": "mail.sent" }] });
+        assert_eq!(acme.ask("POST", &complete, &emit).await.status, 204);
+    }
+    let wait = json!({ "max": 10, "wait_seconds": 1 });
+    let rest = acme.ask("POST", "/workers/mail/poll", &wait).await;
+    assert_eq!(rest.ok(200)["items"], json!([]), "the third is about the same");
+    let mut sent = 0;
+    while sent == 0 {
+        let events = acme.ask("GET", "/events?type=mail.sent", &Value::Null).await;
+        sent = events.ok(200)["items"].as_array().unwrap().len();
+    }
+    assert_eq!(sent, 1);
+    let wrong = [
+        json!({ "retry_factor": 0.5 }),
+        json!({ "key_by": "data[0]" }),
+        json!({ "concurrency_max": 0 }),
+        json!({ "rate": { "max": 0 } }),
+        json!({ "rate": { "most": 1 } }),
+        json!({ "debounce": { "quiet_ms": 10, "wait_max_ms": 5 } }),
+        json!({ "terminal": { "mark_failed": "*" } }),
+    ];
+    for mut terms in wrong {
+        terms["types"] = json!(["order.*"]);
+        acme.ask("PUT", "/workers/bad", &terms).await.problem(400, "invalid-value");
+    }
+}

@@ -1,4 +1,4 @@
-//! How a hint is written: `mark letters id,id,…`, with q for queues, c for clocks, m for many ended.
+//! How a hint is written: `mark letters id,id,…`, with q for queues, c for clocks, o for the outbox, m for many ended.
 
 use super::{Ended, Hint};
 use std::{collections::hash_map::RandomState, hash::BuildHasher};
@@ -20,7 +20,8 @@ pub(super) fn mark() -> String {
 
 pub(super) fn write(hint: &Hint, mark: &str) -> String {
     let mut text = format!("{mark} ");
-    for (is_set, letter) in [(hint.queues, 'q'), (hint.clocks, 'c'), (hint.ended == Ended::Many, 'm')] {
+    let many = hint.ended == Ended::Many;
+    for (is_set, letter) in [(hint.queues, 'q'), (hint.clocks, 'c'), (hint.outbox, 'o'), (many, 'm')] {
         text.extend(is_set.then_some(letter));
     }
     text.push(' ');
@@ -39,7 +40,8 @@ pub(super) fn read(words: &[u8], mark: &str) -> Heard {
     }
     let ids = ids.split(',').filter_map(|id| Uuid::parse_str(id).ok());
     let ended = if letters.contains('m') { Ended::Many } else { Ended::These(ids.collect()) };
-    Heard::Of(Hint { queues: letters.contains('q'), clocks: letters.contains('c'), ended })
+    let has = |letter: char| letters.contains(letter);
+    Heard::Of(Hint { queues: has('q'), clocks: has('c'), outbox: has('o'), ended })
 }
 
 #[cfg(test)]

@@ -141,6 +141,24 @@ fn bind_delivery<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
         Write::Release { row: QueueKey::Delivery { id: of }, owner } => {
             plain(S::ReleaseDelivery, vec![text(tenant), id(*of), id(*owner)])
         }
+        Write::Debounce { row, key, until } => {
+            let mut values = delivery(tenant, row);
+            values.extend([text(key), time(*until)]);
+            plain(S::Debounce, values)
+        }
+        Write::MoveWatermark { worker, row, expected_version } => {
+            let values = vec![
+                text(tenant),
+                text(worker),
+                text(&row.name),
+                int(row.version),
+                time(row.updated_at),
+                bytes(&row.value),
+                int(*expected_version),
+            ];
+            let statement = if *expected_version == 0 { S::CreateWatermark } else { S::MoveWatermark };
+            guard(statement, Conflict::Version, values)
+        }
         Write::RetryDelivery { id: of, visible_at, attempt, last_error } => {
             let values = vec![
                 text(tenant),

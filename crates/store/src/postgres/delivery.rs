@@ -20,7 +20,7 @@ use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
 
 /// The most rows one claim returns.
-const CLAIM_MAX: usize = 1_000;
+pub(super) const CLAIM_MAX: usize = 1_000;
 
 /// Workers and tenants with something in the backlog, the time of the oldest and the tenant's weight, one step along the
 /// index each.
@@ -35,8 +35,9 @@ macro_rules! waiting {
         UNION ALL SELECT b.worker, (SELECT min(d.tenant) FROM deliveries d
             WHERE d.owner IS NULL AND d.worker = b.worker AND d.tenant > b.tenant)
         FROM backlog b WHERE b.tenant IS NOT NULL)
-    SELECT worker, tenant, (SELECT min(d.visible_at) FROM deliveries d
+    SELECT worker, tenant, greatest((SELECT min(d.visible_at) FROM deliveries d
             WHERE d.owner IS NULL AND d.worker = backlog.worker AND d.tenant = backlog.tenant),
+            (SELECT next_at FROM worker_turns t WHERE t.tenant = backlog.tenant AND t.worker = backlog.worker)),
         coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
     FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
         WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))"
@@ -61,7 +62,7 @@ macro_rules! first_of_its_key {
 }
 
 /// From every worker and tenant named its share, in the order given.
-const CLAIM: &str = concat!(
+pub(super) const CLAIM: &str = concat!(
     "WITH due AS MATERIALIZED (
         SELECT c.* FROM unnest($4, $5, $6) WITH ORDINALITY AS t(worker, tenant, share, ord)
         CROSS JOIN LATERAL (SELECT d.tenant, d.id FROM deliveries d
@@ -70,17 +71,17 @@ const CLAIM: &str = concat!(
     first_of_its_key!(),
     " ORDER BY d.visible_at, d.seq LIMIT t.share FOR UPDATE SKIP LOCKED) c
         LIMIT $3)
-    UPDATE deliveries q SET owner = $1 FROM due WHERE q.tenant = due.tenant AND q.id = due.id RETURNING ",
+    UPDATE deliveries q SET owner = $1, debounce_key = NULL FROM due WHERE q.tenant = due.tenant AND q.id = due.id RETURNING ",
     columns!(),
     ", q.seq"
 );
-const LEND: &str = concat!(
+pub(super) const LEND: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT d.tenant, d.id FROM deliveries d
         WHERE d.owner IS NULL AND d.worker = $2 AND d.tenant = $1 AND d.visible_at <= $3
         AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenant = $1 AND status IN ('suspended', 'deleted')) AND ",
     first_of_its_key!(),
     " ORDER BY d.visible_at, d.seq LIMIT $5 FOR UPDATE SKIP LOCKED)
-    UPDATE deliveries q SET visible_at = $4, attempt = q.attempt + 1 FROM due
+    UPDATE deliveries q SET visible_at = $4, attempt = q.attempt + 1, lent = true, debounce_key = NULL FROM due
     WHERE q.tenant = due.tenant AND q.id = due.id RETURNING ",
     columns!(),
     ", q.seq"
@@ -104,7 +105,7 @@ const UPDATE_WORKER: &str = "UPDATE workers SET row_version = $3, updated_at = $
     WHERE tenant = $1 AND name = $2 AND row_version = $6 RETURNING 1";
 
 /// A row and its place in the order in which rows came.
-type Placed = (i64, Claimed<DeliveryRow>);
+pub(super) type Placed = (i64, Claimed<DeliveryRow>);
 
 impl Postgres {
     async fn waiting_for(&self, workers: &[String]) -> Result<Vec<(String, Waiting)>> {
@@ -138,30 +139,21 @@ impl Postgres {
         if shares.is_empty() {
             return Ok(Vec::new());
         }
-        let workers: Vec<Text<'_>> = shares.iter().map(|(worker, _, _)| Text(worker)).collect();
-        let tenants: Vec<Text<'_>> = shares.iter().map(|(_, tenant, _)| Text(tenant.as_str())).collect();
-        let counts: Vec<i64> = shares.iter().map(|(_, _, share)| *share as i64).collect();
-        let values = [
-            id(ask.node),
-            time(ask.now),
-            int(limit as i64),
-            Value::Texts(&workers),
-            Value::Texts(&tenants),
-            Value::Ints(&counts),
-        ];
-        let claimed = self.claim_with(ask.node, CLAIM, &values, delivery).await?;
+        if let Some(pace) = ask.pace {
+            return self.claim_at_pace(ask, pace, &shares).await;
+        }
+        let values = Shares::of(&shares);
+        let claimed = self.claim_with(ask.node, CLAIM, &values.params(ask, limit), delivery).await?;
         Ok(in_order(claimed))
     }
 
     pub(super) async fn lend_due(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>> {
-        let values = [
-            text(tenant.as_str()),
-            text(&loan.worker),
-            time(loan.now),
-            time(loan.until),
-            int(loan.limit.min(CLAIM_MAX) as i64),
-        ];
-        let lent = self.change(of(tenant), LEND, &values, |row| delivery(row, None)).await?;
+        let limit = loan.limit.min(CLAIM_MAX);
+        if loan.pace.is_some() || loan.lent_max.is_some() {
+            return self.lend_bounded(tenant, loan, limit).await;
+        }
+        let lent =
+            self.change(of(tenant), LEND, &lending(tenant, loan, limit), |row| delivery(row, None)).await?;
         Ok(in_order(lent).into_iter().map(|one| one.row).collect())
     }
 
@@ -226,12 +218,39 @@ impl Postgres {
     }
 }
 
-fn in_order(mut rows: Vec<Placed>) -> Vec<Claimed<DeliveryRow>> {
+pub(super) fn lending<'a>(tenant: &'a TenantId, loan: &'a Loan, limit: usize) -> [Value<'a>; 5] {
+    [text(tenant.as_str()), text(&loan.worker), time(loan.now), time(loan.until), int(limit as i64)]
+}
+
+/// What a claim may take of each worker and tenant, by columns.
+pub(super) struct Shares<'a> {
+    workers: Vec<Text<'a>>,
+    tenants: Vec<Text<'a>>,
+    counts: Vec<i64>,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn of(shares: &'a [(&'a str, TenantId, usize)]) -> Shares<'a> {
+        Shares {
+            workers: shares.iter().map(|(worker, _, _)| Text(worker)).collect(),
+            tenants: shares.iter().map(|(_, tenant, _)| Text(tenant.as_str())).collect(),
+            counts: shares.iter().map(|(_, _, share)| *share as i64).collect(),
+        }
+    }
+
+    pub(super) fn params(&'a self, ask: &DeliveryAsk, limit: usize) -> [Value<'a>; 6] {
+        let Shares { workers, tenants, counts } = self;
+        let (workers, tenants) = (Value::Texts(workers), Value::Texts(tenants));
+        [id(ask.node), time(ask.now), int(limit as i64), workers, tenants, Value::Ints(counts)]
+    }
+}
+
+pub(super) fn in_order(mut rows: Vec<Placed>) -> Vec<Claimed<DeliveryRow>> {
     rows.sort_by_key(|(seq, one)| (one.row.visible_at, *seq));
     rows.into_iter().map(|(_, one)| one).collect()
 }
 
-fn delivery(row: &Row, owner: Option<Uuid>) -> std::result::Result<Placed, PgError> {
+pub(super) fn delivery(row: &Row, owner: Option<Uuid>) -> std::result::Result<Placed, PgError> {
     let claimed = Claimed {
         tenant: tenant(row, 0)?,
         row: DeliveryRow {

@@ -51,6 +51,12 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V11__taken_over.sql"),
         oldest: 7,
     },
+    Migration {
+        name: "worker_terms",
+        sql: include_str!("../../migrations/postgres/V12__worker_terms.sql"),
+        oldest: 1,
+    },
+    Migration { name: "publish", sql: include_str!("../../migrations/postgres/V13__publish.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -172,6 +172,8 @@ fn is_rare(write: &Write) -> bool {
         | ConsumeDelivery { .. }
         | ExtendDelivery { .. }
         | Delivery(_)
+        | Debounce { .. }
+        | MoveWatermark { .. }
         | RetryDelivery { .. }
         | ConsumeDeadLetter { .. }
         | ClaimKey(_)
@@ -266,6 +268,11 @@ fn touched_rows(write: &Write, key: &mut Meet<'_>) {
         | Write::ExtendDelivery { id, .. }
         | Write::RetryDelivery { id, .. } => key("delivery", &|h| id.hash(h)),
         Write::Delivery(row) => key("delivery", &|h| row.id.hash(h)),
+        Write::Debounce { row, key: of, .. } => {
+            key("delivery", &|h| row.id.hash(h));
+            key("debounced", &|h| (&row.worker, of).hash(h));
+        }
+        Write::MoveWatermark { worker, row, .. } => key("watermark", &|h| (worker, &row.name).hash(h)),
         Write::ConsumeDeadLetter { id } => key("letter", &|h| id.hash(h)),
         Write::DeadLetter(row) => key("letter", &|h| row.id.hash(h)),
         Write::ClaimKey(row) => key("inbox", &|h| (&row.scope, &row.key).hash(h)),

@@ -43,6 +43,9 @@ const ERRORS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, id FROM error_gr
 const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
         WHERE scope = 'start' AND created_at < $1 ORDER BY created_at LIMIT $2)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
+const WORKER_KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
+        WHERE scope = 'worker' AND created_at < $1 ORDER BY created_at LIMIT $2)
+    DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
 
 /// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
 const SLOTS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, schedule, slot FROM schedule_slots
@@ -139,7 +142,10 @@ async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, P
     let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
     let limit = limit.clamp(1, PURGE_MAX);
     session.query(ERRORS, &[time(faulted_before), int(limit as i64)]).await?;
-    let keys = session.query(KEYS, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
+    let mut keys = 0;
+    for sql in [KEYS, WORKER_KEYS] {
+        keys += session.query(sql, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
+    }
     let aged = [time(ended_before), time(faulted_before), int(limit as i64)];
     let slots = session.query(SLOTS, &aged).await?.len() as u64;
     let from = after.unwrap_or((Time(i64::MIN), Uuid::nil()));

@@ -146,6 +146,9 @@ pub(super) fn loaded(row: &Row) -> Read<LoadedState> {
     })
 }
 
+pub(super) const TAKEN: &str = "SELECT i.key FROM unnest($3) AS r(key)
+    JOIN inbox i ON i.tenant = $1 AND i.scope = $2 AND i.key = r.key";
+
 pub(super) fn inbox(row: &Row) -> Read<InboxRow> {
     Ok(InboxRow {
         scope: get(row, 0)?,

@@ -42,6 +42,14 @@ statements! {
          delivered, emitted_by FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, collected, event, seq,
          delivered, emitted_by) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
+    CreateWatermark(3) = "INSERT INTO watermarks (tenant, worker, name, version, updated_at, value)
+         SELECT tenant, worker, name, version, updated_at, value FROM unnest($1, $2, $3, $4, $5, $6, $7)
+         AS r(tenant, worker, name, version, updated_at, value, expected)
+         ON CONFLICT DO NOTHING RETURNING tenant, worker, name";
+    MoveWatermark(0) = "UPDATE watermarks w SET version = r.version, updated_at = r.updated_at, value = r.value
+         FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+         AS r(tenant, worker, name, version, updated_at, value, expected, ord)
+         WHERE w.tenant = r.tenant AND w.worker = r.worker AND w.name = r.name AND w.version = r.expected RETURNING r.ord";
     /// The last signal stays until the next one; the time of the end, until the instance is open again.
     UpdateState(0) = "UPDATE wf_runtime_states s SET state_version = r.state_version, snapshot_schema_version = r.snapshot_schema_version,
          runtime_status = r.runtime_status, waiting_kind = r.waiting_kind,
@@ -123,7 +131,8 @@ statements! {
          FROM unnest($1, $2, $3, $4) WITH ORDINALITY
          AS r(tenant, instance, token, owner, ord)
          WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token AND q.owner = r.owner RETURNING r.ord";
-    RetryDelivery(0) = "UPDATE deliveries q SET visible_at = r.visible_at, attempt = r.attempt, last_error = r.last_error, owner = NULL
+    RetryDelivery(0) = "UPDATE deliveries q SET visible_at = r.visible_at, attempt = r.attempt, last_error = r.last_error, owner = NULL,
+         lent = false
          FROM unnest($1, $2, $3, $4, $5) AS r(tenant, id, visible_at, attempt, last_error)
          WHERE q.tenant = r.tenant AND q.id = r.id";
     ReleaseDelivery(0) = "UPDATE deliveries q SET owner = NULL
@@ -131,6 +140,11 @@ statements! {
          WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner = r.owner RETURNING r.ord";
     Delivery(0) = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    Debounce(0) = "INSERT INTO deliveries AS q (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error,
+         debounce_key, debounce_until)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         ON CONFLICT (worker, tenant, debounce_key) WHERE debounce_key IS NOT NULL
+         DO UPDATE SET events = excluded.events, visible_at = least(excluded.visible_at, q.debounce_until)";
     History(0) = "INSERT INTO wf_history (tenant, instance, version, at, events)
          SELECT * FROM unnest($1, $2, $3, $4, $5)";
     Signal(0) = "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt, owner, envelope)

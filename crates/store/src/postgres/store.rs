@@ -206,6 +206,16 @@ impl Store for Postgres {
         self.one(of(tenant), read::INBOX, &values, read::inbox).await
     }
 
+    async fn taken(&self, tenant: &TenantId, scope: &str, keys: &[String]) -> Result<Vec<String>> {
+        let keys: Vec<Text<'_>> = keys.iter().map(|key| Text(key)).collect();
+        let values = [text(tenant.as_str()), text(scope), Value::Texts(&keys)];
+        self.many(of(tenant), read::TAKEN, &values, |row| get(row, 0)).await
+    }
+
+    async fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>> {
+        self.watermarks_of(tenant, worker).await
+    }
+
     async fn definition(
         &self,
         tenant: &TenantId,

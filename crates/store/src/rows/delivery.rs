@@ -1,6 +1,6 @@
 //! Rows of workers and of what they are given.
 
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
 
 /// `workers`: a worker of a tenant that handles events.
@@ -80,6 +80,48 @@ pub struct DeliveryAsk {
     pub workers: Vec<String>,
     /// Tenants that get nothing.
     pub full: Vec<TenantId>,
+    /// How fast each of these workers may be given rows of one tenant.
+    pub pace: Option<Pace>,
+}
+
+/// How fast rows of one worker and tenant are handed out, over all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Between two rows.
+    pub every: Span,
+    /// Rows at once after a pause.
+    pub burst: u32,
+}
+
+impl Pace {
+    /// How many rows may be handed out at `now` if the next was to be at `next_at`.
+    pub(crate) fn allowed(&self, next_at: Option<Time>, now: Time) -> usize {
+        let next_at = next_at.unwrap_or(Time(i64::MIN));
+        if next_at > now {
+            return 0;
+        }
+        let turns = now.0.saturating_sub(next_at.0) / self.every.0.max(1);
+        turns.saturating_add(1).min(self.burst.max(1).into()) as usize
+    }
+
+    /// When the next may be, after `count` were handed out at `now`. What was not used in a pause is not made up for.
+    pub(crate) fn next(&self, next_at: Option<Time>, now: Time, count: usize) -> Time {
+        let every = self.every.0.max(1);
+        let saved = every.saturating_mul(i64::from(self.burst.max(1)) - 1);
+        let from = next_at.map_or(i64::MIN, |next| next.0).max(now.0.saturating_sub(saved));
+        Time(from.saturating_add(every.saturating_mul(count as i64)))
+    }
+}
+
+/// `watermarks`: how far a worker has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatermarkRow {
+    pub name: String,
+    /// As JSON.
+    pub value: Vec<u8>,
+    /// Raised by every move; starts at 1.
+    pub version: i64,
+    pub updated_at: Time,
 }
 
 /// What waits for a worker.
@@ -101,4 +143,29 @@ pub struct Loan {
     pub until: Time,
     /// Rows at most.
     pub limit: usize,
+    pub pace: Option<Pace>,
+    /// Rows that may be lent at the same time.
+    pub lent_max: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_kept_and_a_pause_is_not_made_up_for() {
+        let pace = Pace { every: Span(10), burst: 3 };
+        assert_eq!(pace.allowed(None, Time(100)), 3);
+        assert_eq!(pace.next(None, Time(100), 3), Time(110));
+        assert_eq!(
+            (pace.allowed(Some(Time(110)), Time(109)), pace.allowed(Some(Time(110)), Time(110))),
+            (0, 1)
+        );
+        assert_eq!(pace.next(Some(Time(110)), Time(110), 1), Time(120));
+        assert_eq!(
+            (pace.allowed(Some(Time(120)), Time(131)), pace.allowed(Some(Time(120)), Time(900))),
+            (2, 3)
+        );
+        assert_eq!(pace.next(Some(Time(120)), Time(900), 1), Time(890), "two more at once, no more");
+    }
 }

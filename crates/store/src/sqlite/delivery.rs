@@ -16,7 +16,7 @@ use crate::{
     views::{DeliveryFilter, PAGE_MAX},
 };
 use machine::{TenantId, Time};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 /// The most rows one claim returns.
@@ -29,8 +29,9 @@ pub(super) const WAITING: &str = "WITH RECURSIVE backlog(tenant) AS (
         UNION ALL SELECT (SELECT min(tenant) FROM deliveries
             WHERE owner IS NULL AND worker = ?1 AND tenant > backlog.tenant)
         FROM backlog WHERE backlog.tenant IS NOT NULL)
-    SELECT tenant, (SELECT min(visible_at) FROM deliveries
+    SELECT tenant, max((SELECT min(visible_at) FROM deliveries
             WHERE owner IS NULL AND worker = ?1 AND tenant = backlog.tenant),
+            coalesce((SELECT next_at FROM worker_turns t WHERE t.tenant = backlog.tenant AND t.worker = ?1), 0)),
         coalesce((SELECT weight FROM tenants t WHERE t.tenant = backlog.tenant), 1)
     FROM backlog WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants p
         WHERE p.tenant = backlog.tenant AND p.status IN ('suspended', 'deleted'))";
@@ -60,9 +61,17 @@ const LIST: &str = concat!(
 );
 const DEPTHS: &str =
     "SELECT worker, count(*), min(created_at) FROM deliveries GROUP BY worker ORDER BY worker";
-const OWN: &str = "UPDATE deliveries SET owner = ?1 WHERE tenant = ?2 AND id = ?3";
+const OWN: &str = "UPDATE deliveries SET owner = ?1, debounce_key = NULL WHERE tenant = ?2 AND id = ?3";
 const LEND: &str =
-    "UPDATE deliveries SET visible_at = ?3, attempt = attempt + 1 WHERE tenant = ?1 AND id = ?2";
+    "UPDATE deliveries SET visible_at = ?3, attempt = attempt + 1, lent = 1, debounce_key = NULL
+    WHERE tenant = ?1 AND id = ?2";
+pub(super) const LENT: &str =
+    "SELECT count(*) FROM deliveries WHERE lent = 1 AND worker = ?1 AND tenant = ?2 AND visible_at > ?3";
+const NEXT_TURN: &str = "SELECT next_at FROM worker_turns WHERE tenant = ?1 AND worker = ?2";
+const TAKE_TURNS: &str = "INSERT INTO worker_turns (tenant, worker, next_at) VALUES (?1, ?2, ?3)
+    ON CONFLICT DO UPDATE SET next_at = excluded.next_at";
+const WATERMARKS: &str = "SELECT name, value, version, updated_at FROM watermarks
+    WHERE tenant = ?1 AND worker = ?2 ORDER BY name";
 const WORKERS: &str = "SELECT tenant, name, declaration, row_version, created_at, updated_at FROM workers
     ORDER BY tenant, name";
 
@@ -87,8 +96,9 @@ impl Core {
             if is_parked(connection, tenant).map_err(error)? {
                 return Ok(Vec::new());
             }
-            let lent = due_of(connection, &loan.worker, tenant, loan.now, loan.limit.min(CLAIM_MAX));
-            let mut lent = lent.map_err(error)?;
+            let limit = room(connection, tenant, loan).map_err(error)?;
+            let from = Due { worker: &loan.worker, tenant, now: loan.now, pace: loan.pace };
+            let mut lent = from.take(connection, limit).map_err(error)?;
             let mut lend = connection.prepare_cached(LEND).map_err(error)?;
             for one in &mut lent {
                 lend.execute(params![tenant.as_str(), one.row.id.as_bytes(), loan.until.0]).map_err(error)?;
@@ -112,7 +122,8 @@ fn due(connection: &Connection, ask: &DeliveryAsk) -> rusqlite::Result<Vec<Claim
     }
     let mut claimed = Vec::new();
     for (worker, tenant, share) in share::of_workers(waiting, ask.now, left, &ask.full) {
-        let rows = due_of(connection, worker, &tenant, ask.now, left.min(share))?;
+        let from = Due { worker, tenant: &tenant, now: ask.now, pace: ask.pace };
+        let rows = from.take(connection, left.min(share))?;
         left -= rows.len();
         claimed.extend(rows);
     }
@@ -127,16 +138,44 @@ fn waiting_for(connection: &Connection, worker: &str) -> rusqlite::Result<Vec<Wa
     rows.collect()
 }
 
-fn due_of(
-    connection: &Connection,
-    worker: &str,
-    tenant: &TenantId,
+/// How many more may be lent.
+fn room(connection: &Connection, tenant: &TenantId, loan: &Loan) -> rusqlite::Result<usize> {
+    let limit = loan.limit.min(CLAIM_MAX);
+    let Some(max) = loan.lent_max else { return Ok(limit) };
+    let values = params![loan.worker, tenant.as_str(), loan.now.0];
+    let lent: i64 = connection.prepare_cached(LENT)?.query_row(values, |row| row.get(0))?;
+    Ok(limit.min(max.saturating_sub(lent.unsigned_abs() as usize)))
+}
+
+/// What one tenant has due for one worker.
+struct Due<'a> {
+    worker: &'a str,
+    tenant: &'a TenantId,
     now: Time,
-    limit: usize,
-) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {
-    let mut statement = connection.prepare_cached(DUE)?;
-    let rows = statement.query_map(params![worker, tenant.as_str(), now.0, limit as i64], delivery)?;
-    rows.collect()
+    pace: Option<Pace>,
+}
+
+impl Due<'_> {
+    /// The oldest, at most `limit` and as many as the pace allows, whose turns are taken with them.
+    fn take(&self, connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {
+        let Some(pace) = self.pace else { return self.rows(connection, limit) };
+        let names = params![self.tenant.as_str(), self.worker];
+        let next_at =
+            connection.prepare_cached(NEXT_TURN)?.query_row(names, |row| time(row, 0)).optional()?;
+        let rows = self.rows(connection, limit.min(pace.allowed(next_at, self.now)))?;
+        if !rows.is_empty() {
+            let next_at = pace.next(next_at, self.now, rows.len());
+            let values = params![self.tenant.as_str(), self.worker, next_at.0];
+            connection.prepare_cached(TAKE_TURNS)?.execute(values)?;
+        }
+        Ok(rows)
+    }
+
+    fn rows(&self, connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Claimed<DeliveryRow>>> {
+        let mut statement = connection.prepare_cached(DUE)?;
+        let values = params![self.worker, self.tenant.as_str(), self.now.0, limit as i64];
+        statement.query_map(values, delivery)?.collect()
+    }
 }
 
 impl Read<'_> {
@@ -175,6 +214,18 @@ impl Read<'_> {
         let after = after.as_ref().map(Uuid::as_bytes);
         let rows = self.many(LIST, params![tenant.as_str(), filter.worker, after, limit], delivery)?;
         Ok(rows.into_iter().map(|one| one.row).collect())
+    }
+
+    /// How far a worker has come.
+    pub fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>> {
+        self.many(WATERMARKS, params![tenant.as_str(), worker], |row| {
+            Ok(WatermarkRow {
+                name: row.get(0)?,
+                value: row.get(1)?,
+                version: row.get(2)?,
+                updated_at: time(row, 3)?,
+            })
+        })
     }
 
     /// Workers of all tenants.
@@ -230,6 +281,50 @@ pub(super) fn insert(
         row.last_error,
     ];
     plain(to, S::Delivery, values)
+}
+
+pub(super) fn debounce(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    row: &DeliveryRow,
+    key: &str,
+    until: Time,
+) -> rusqlite::Result<Option<Conflict>> {
+    let values = params![
+        tenant,
+        row.id.as_bytes(),
+        row.worker,
+        row.order_key,
+        row.created_at.0,
+        row.visible_at.0,
+        row.attempt,
+        blob(&row.owner),
+        row.events.bytes(),
+        row.last_error,
+        key,
+        until.0,
+    ];
+    plain(to, S::Debounce, values)
+}
+
+pub(super) fn move_watermark(
+    to: &mut Prepared<'_>,
+    tenant: &str,
+    worker: &str,
+    row: &WatermarkRow,
+    expected_version: i64,
+) -> rusqlite::Result<Option<Conflict>> {
+    let WatermarkRow { name, value, version, updated_at } = row;
+    match expected_version {
+        0 => {
+            let values = params![tenant, worker, name, version, updated_at.0, value];
+            guard(to, S::CreateWatermark, values, Conflict::Version)
+        }
+        expected => {
+            let values = params![tenant, worker, name, version, updated_at.0, value, expected];
+            guard(to, S::MoveWatermark, values, Conflict::Version)
+        }
+    }
 }
 
 pub(super) fn put_worker(

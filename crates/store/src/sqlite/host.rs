@@ -107,6 +107,16 @@ impl<H: Host> Store for H {
         self.read(move |read| read.deliveries(&tenant, &filter, after, limit)).await
     }
 
+    async fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>> {
+        let (tenant, worker) = (tenant.clone(), worker.to_owned());
+        self.read(move |read| read.watermarks(&tenant, &worker)).await
+    }
+
+    async fn taken(&self, tenant: &TenantId, scope: &str, keys: &[String]) -> Result<Vec<String>> {
+        let (tenant, scope, keys) = (tenant.clone(), scope.to_owned(), keys.to_vec());
+        self.read(move |read| read.taken(&tenant, &scope, keys)).await
+    }
+
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
         self.read(|read| read.workers()).await
     }

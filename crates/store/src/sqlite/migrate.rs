@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const APPLICATION_ID: i64 = 0x5749_4E44;
 
 /// Every migration ever shipped, oldest first. A shipped one never changes: its hash is recorded where it ran.
-const MIGRATIONS: [(&str, &str); 16] = [
+const MIGRATIONS: [(&str, &str); 17] = [
     ("V1__core", include_str!("../../migrations/sqlite/V1__core.sql")),
     ("V2__calls_by_tenant", include_str!("../../migrations/sqlite/V2__calls_by_tenant.sql")),
     ("V3__business_parts", include_str!("../../migrations/sqlite/V3__business_parts.sql")),
@@ -32,6 +32,7 @@ const MIGRATIONS: [(&str, &str); 16] = [
     ("V14__standing", include_str!("../../migrations/sqlite/V14__standing.sql")),
     ("V15__errors", include_str!("../../migrations/sqlite/V15__errors.sql")),
     ("V16__taken_over", include_str!("../../migrations/sqlite/V16__taken_over.sql")),
+    ("V17__worker_terms", include_str!("../../migrations/sqlite/V17__worker_terms.sql")),
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

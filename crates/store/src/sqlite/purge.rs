@@ -36,6 +36,9 @@ pub(super) const ERRORS: &str =
 pub(super) const KEYS: &str =
     "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
     WHERE scope = 'start' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
+pub(super) const WORKER_KEYS: &str =
+    "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
+    WHERE scope = 'worker' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
 
 /// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
 pub(super) const SLOTS: &str = "DELETE FROM schedule_slots WHERE (tenant, schedule, slot) IN (
@@ -82,7 +85,10 @@ fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
     let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
     let limit = limit.clamp(1, PURGE_MAX);
     let mut left = ROWS_MAX;
-    let keys = execute(connection, KEYS, params![keys_before.0, limit as i64])?;
+    let mut keys = 0;
+    for sql in [KEYS, WORKER_KEYS] {
+        keys += execute(connection, sql, params![keys_before.0, limit as i64])?;
+    }
     execute(connection, ERRORS, params![faulted_before.0, limit as i64])?;
     let slots = execute(connection, SLOTS, params![ended_before.0, faulted_before.0, limit as i64])?;
     let (at, id) = after.unwrap_or((machine::Time(i64::MIN), Uuid::nil()));

@@ -124,6 +124,17 @@ impl<'c> Read<'c> {
         })
     }
 
+    /// Those of the keys that are taken.
+    pub fn taken(&self, tenant: &TenantId, scope: &str, keys: Vec<String>) -> Result<Vec<String>> {
+        let mut taken = Vec::new();
+        for key in keys {
+            if self.inbox(tenant, scope, &key)?.is_some() {
+                taken.push(key);
+            }
+        }
+        Ok(taken)
+    }
+
     /// The version that stands for the name.
     pub(super) fn newest(&self, tenant: &TenantId, namespace: &str, name: &str) -> Result<Option<String>> {
         let versions: Vec<String> =

@@ -29,8 +29,16 @@ statements! {
     ExtendDelivery = "UPDATE deliveries SET visible_at = ?4 WHERE tenant = ?1 AND id = ?2 AND attempt = ?3";
     Delivery = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events,
          last_error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    RetryDelivery = "UPDATE deliveries SET visible_at = ?3, attempt = ?4, last_error = ?5, owner = NULL
+    Debounce = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events,
+         last_error, debounce_key, debounce_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT (tenant, worker, debounce_key) WHERE debounce_key IS NOT NULL
+         DO UPDATE SET events = excluded.events, visible_at = min(excluded.visible_at, debounce_until)";
+    RetryDelivery = "UPDATE deliveries SET visible_at = ?3, attempt = ?4, last_error = ?5, owner = NULL, lent = 0
          WHERE tenant = ?1 AND id = ?2";
+    CreateWatermark = "INSERT INTO watermarks (tenant, worker, name, version, updated_at, value)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    MoveWatermark = "UPDATE watermarks SET version = ?4, updated_at = ?5, value = ?6
+         WHERE tenant = ?1 AND worker = ?2 AND name = ?3 AND version = ?7";
     ReleaseDelivery = "UPDATE deliveries SET owner = NULL WHERE tenant = ?1 AND id = ?2 AND owner = ?3";
     CreateWorker = "INSERT INTO workers (tenant, name, row_version, created_at, updated_at, declaration)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";

@@ -189,7 +189,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Columns that stay behind: who works on a row or did, and numbers that are given anew.
-    const LEFT: [(&str, &str); 11] = [
+    const LEFT: [(&str, &str); 12] = [
         ("wf_signal_q", "owner"),
         ("wf_schedule_q", "owner"),
         ("calls", "owner"),
@@ -198,6 +198,7 @@ mod tests {
         ("wf_schedule_q", "taken_over"),
         ("calls", "taken_over"),
         ("deliveries", "taken_over"),
+        ("deliveries", "lent"),
         ("deliveries", "seq"),
         ("outbox", "seq"),
         ("events", "position"),

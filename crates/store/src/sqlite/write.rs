@@ -91,6 +91,10 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
             plain(to, S::MoveInstance, values)?;
             plain(to, S::MoveState, values)
         }
+        Write::Debounce { row, key, until } => delivery::debounce(to, tenant, row, key, *until),
+        Write::MoveWatermark { worker, row, expected_version } => {
+            delivery::move_watermark(to, tenant, worker, row, *expected_version)
+        }
         Write::RetryDelivery { id, visible_at, attempt, last_error } => {
             plain(to, S::RetryDelivery, params![tenant, id.as_bytes(), visible_at.0, attempt, last_error])
         }

@@ -353,8 +353,16 @@ pub const TABLES: &[Table] = &[
             ("attempt", Int),
             ("events", Bytes),
             ("last_error", Bytes),
+            ("debounce_key", Text),
+            ("debounce_until", Int),
         ],
     ),
+    keyed(
+        "watermarks",
+        2,
+        &[("worker", Text), ("name", Text), ("version", Int), ("updated_at", Int), ("value", Bytes)],
+    ),
+    keyed("worker_turns", 1, &[("worker", Text), ("next_at", Int)]),
     keyed("tenant_clocks", 0, &[("ahead_us", Int)]),
     keyed(
         "tenants",

@@ -73,13 +73,17 @@ CREATE TABLE deliveries (
     owner       BLOB,
     events      BLOB    NOT NULL CONSTRAINT events_are_ids CHECK (length(events) > 0 AND length(events) % 16 = 0),
     last_error  BLOB
-, taken_over INTEGER NOT NULL DEFAULT 0);
+, taken_over INTEGER NOT NULL DEFAULT 0, debounce_key TEXT, debounce_until INTEGER, lent INTEGER NOT NULL DEFAULT 0);
 
 CREATE INDEX deliveries_age ON deliveries (tenant, created_at);
 
 CREATE INDEX deliveries_backlog ON deliveries (worker, tenant, visible_at) WHERE owner IS NULL;
 
+CREATE UNIQUE INDEX deliveries_debounced ON deliveries (tenant, worker, debounce_key) WHERE debounce_key IS NOT NULL;
+
 CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant, id);
+
+CREATE INDEX deliveries_lent ON deliveries (worker, tenant, visible_at) WHERE lent = 1;
 
 CREATE INDEX deliveries_ordered ON deliveries (tenant, worker, order_key, seq) WHERE order_key IS NOT NULL;
 
@@ -145,6 +149,8 @@ CREATE TABLE inbox (
 ) WITHOUT ROWID;
 
 CREATE INDEX inbox_starts ON inbox (created_at) WHERE scope = 'start';
+
+CREATE INDEX inbox_workers ON inbox (created_at) WHERE scope = 'worker';
 
 CREATE TABLE outbox (
     seq         INTEGER PRIMARY KEY,
@@ -261,6 +267,16 @@ CREATE TABLE "tenants" (
 ) WITHOUT ROWID;
 
 CREATE INDEX tenants_not_active ON tenants (status, tenant) WHERE status <> 'active';
+
+CREATE TABLE watermarks (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    worker      TEXT    NOT NULL CONSTRAINT worker_not_empty CHECK (worker <> ''),
+    name        TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    version     INTEGER NOT NULL CHECK (version > 0),
+    updated_at  INTEGER NOT NULL,
+    value       BLOB    NOT NULL,
+    PRIMARY KEY (tenant, worker, name)
+) WITHOUT ROWID;
 
 CREATE TABLE wf_dlq (
     tenant     TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -444,6 +460,13 @@ CREATE INDEX wf_tasks_assignee ON wf_tasks (tenant, assignee, id) WHERE assignee
 CREATE INDEX wf_tasks_instance ON wf_tasks (tenant, instance, id);
 
 CREATE INDEX wf_tasks_status ON wf_tasks (tenant, status, id);
+
+CREATE TABLE worker_turns (
+    tenant   TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    worker   TEXT    NOT NULL CONSTRAINT worker_not_empty CHECK (worker <> ''),
+    next_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, worker)
+) WITHOUT ROWID;
 
 CREATE TABLE workers (
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

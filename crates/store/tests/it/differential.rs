@@ -252,11 +252,18 @@ async fn asked_rarely(store: &dyn Store, dice: &mut Dice) -> String {
     let workers = vec![dice.word().to_owned()];
     match dice.below(12) {
         0 => {
-            let ask = DeliveryAsk { node: node(2), now, limit, workers, full: vec![] };
+            let ask = DeliveryAsk { node: node(2), now, limit, workers, full: vec![], pace: None };
             format!("{:?}", store.claim_deliveries(&ask).await)
         }
         1 => {
-            let loan = Loan { worker: dice.word().into(), now, until: Time(now.0 + 20), limit };
+            let loan = Loan {
+                worker: dice.word().into(),
+                now,
+                until: Time(now.0 + 20),
+                limit,
+                pace: None,
+                lent_max: None,
+            };
             format!("{:?}", store.lend(&tenant, &loan).await)
         }
         2 => format!("{:?}", store.next_delivery(&workers).await),

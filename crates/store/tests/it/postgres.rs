@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 13] = [
     "core",
     "retention",
     "plans",
@@ -18,6 +18,8 @@ const MIGRATIONS: [&str; 11] = [
     "standing",
     "errors",
     "taken-over",
+    "worker_terms",
+    "publish",
 ];
 
 /// A database with tables, and whatever must live as long as it.
@@ -532,8 +534,14 @@ async fn what_an_older_program_left_owned_is_freed_by_the_next_take_over() {
         format!("UPDATE wf_host_locks SET fenced = true WHERE kind = 'node' AND name = '{}'", node(1));
     database.ask(&fence).unwrap();
     assert_eq!(store.take_over(node(2), Time(1)).await, Ok(1), "and its own stays its own");
-    let ask =
-        DeliveryAsk { node: node(2), now: Time(1), limit: 9, workers: vec!["mail".into()], full: vec![] };
+    let ask = DeliveryAsk {
+        node: node(2),
+        now: Time(1),
+        limit: 9,
+        workers: vec!["mail".into()],
+        full: vec![],
+        pace: None,
+    };
     let claimed = store.claim_deliveries(&ask).await.unwrap();
     assert_eq!(claimed.into_iter().map(|one| one.row.id).collect::<Vec<_>>(), [id(1)]);
     let oldest = "SELECT oldest FROM schema_migrations WHERE name = 'deliveries'";

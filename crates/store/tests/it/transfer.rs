@@ -47,6 +47,14 @@ impl Ends {
             let writes = (1..=3).flat_map(|number| rows(name, number)).collect();
             let commit = Commit { tenant: tenant(name), writes };
             assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
+            // One of a worker with a rate, handed out once.
+            let paced = Write::Delivery(Box::new(delivery(20, "paced", 10)));
+            let commit = Commit { tenant: tenant(name), writes: vec![paced] };
+            assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
+            let pace = Some(Pace { every: Span(5), burst: 1 });
+            let (now, until) = (Time(20), Time(30));
+            let loan = Loan { worker: "paced".into(), now, until, limit: 1, pace, lent_max: None };
+            assert_eq!(store.lend(&tenant(name), &loan).await.unwrap().len(), 1);
             let row = Write::CreateTenant(TenantRow { weight: 3, ..tenant_row(name) });
             let commit = Commit { tenant: tenant(name), writes: vec![row] };
             assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
@@ -72,6 +80,16 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
         Write::Dataset(dataset(number)),
         Write::Items(items(number, 1)),
         Write::PutWorker { row: worker(&format!("w{number}"), 1), expected_version: 0 },
+        Write::MoveWatermark {
+            worker: format!("w{number}"),
+            row: WatermarkRow {
+                name: "at \u{0}".into(),
+                value: vec![0, 255],
+                version: 1,
+                updated_at: Time(1),
+            },
+            expected_version: 0,
+        },
         Write::Delivery(Box::new(DeliveryRow {
             order_key: Some("k".into()),
             owner: Some(node(1)),
@@ -119,8 +137,8 @@ fn plain_rows(name: &str, number: u128) -> Vec<Write> {
     ]
 }
 
-/// Rows that a tenant has: 26 of each of its three instances, its clock and its own.
-const ROWS: u64 = 3 * 26 + 2;
+/// Rows that a tenant has: 27 of each of its three instances, two of a worker with a rate, its clock and its own.
+const ROWS: u64 = 3 * 27 + 2 + 2;
 
 async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
     transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await

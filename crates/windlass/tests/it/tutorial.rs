@@ -47,19 +47,34 @@ fn matches(said: &str, expected: &str) -> bool {
     said.next().is_none()
 }
 
-#[tokio::test]
-async fn the_tutorial_works_as_written() {
+/// Runs the blocks of a page in one shell and compares what each says.
+async fn works_as_written(name: &str, blocks_min: usize) {
     let home = tempfile::tempdir().unwrap();
     let engine = Engine::up(home.path()).await;
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/first-workflow.md");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = source.join("docs").join(name);
     let blocks = blocks(&std::fs::read_to_string(page).unwrap());
-    assert!(blocks.len() >= 8 && blocks.iter().all(|(_, expected)| expected.is_some()));
+    assert!(blocks.len() >= blocks_min && blocks.iter().all(|(_, expected)| expected.is_some()));
+    let source = source.canonicalize().unwrap().display().to_string();
+    let exports = format!(
+        "export WINDLASS_SOURCE='{source}' PYTHONPATH='{source}/sdk/python' PYTHONDONTWRITEBYTECODE=1\n"
+    );
     let script: String = blocks.iter().map(|(block, _)| format!("{block}echo {MARK}\n")).collect();
-    let output = shell(home.path(), &engine.url, &engine.key, &script).await.ok();
+    let output = shell(home.path(), &engine.url, &engine.key, &[exports, script].concat()).await.ok();
     for ((block, expected), said) in blocks.iter().zip(output.split(MARK)) {
         let mut lines = said.lines();
         for expected in expected.iter().flat_map(|expected| expected.lines()) {
             assert!(lines.any(|line| matches(line, expected)), "{block}says\n{said}\nnot {expected}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_tutorial_works_as_written() {
+    works_as_written("first-workflow.md", 8).await;
+}
+
+#[tokio::test]
+async fn the_tutorial_of_workers_works_as_written() {
+    works_as_written("first-worker.md", 8).await;
 }

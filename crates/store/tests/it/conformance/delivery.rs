@@ -16,7 +16,7 @@ fn write(row: DeliveryRow) -> Write {
 
 async fn claim(opened: &Opened, workers: &[&str], now: i64, limit: usize) -> Vec<Claimed<DeliveryRow>> {
     let workers = workers.iter().map(|name| (*name).to_owned()).collect();
-    let ask = DeliveryAsk { node: node(1), now: Time(now), limit, workers, full: vec![] };
+    let ask = DeliveryAsk { node: node(1), now: Time(now), limit, workers, full: vec![], pace: None };
     opened.store.claim_deliveries(&ask).await.unwrap()
 }
 
@@ -25,7 +25,7 @@ async fn ids(opened: &Opened, workers: &[&str], now: i64, limit: usize) -> Vec<U
 }
 
 fn loan(now: i64, until: i64) -> Loan {
-    Loan { worker: "mail".into(), now: Time(now), until: Time(until), limit: 10 }
+    Loan { worker: "mail".into(), now: Time(now), until: Time(until), limit: 10, pace: None, lent_max: None }
 }
 
 pub(crate) async fn a_node_claims_for_the_workers_that_it_has(opened: &Opened) {
@@ -77,6 +77,7 @@ pub(crate) async fn every_tenant_gets_its_share(opened: &Opened) {
         limit: 6,
         workers: vec!["mail".into()],
         full: vec![acme()],
+        pace: None,
     };
     let claimed = opened.store.claim_deliveries(&ask).await.unwrap();
     assert!(claimed.len() == 1 && claimed.iter().all(|one| one.tenant == other), "{claimed:?}");
@@ -153,8 +154,14 @@ pub(crate) async fn a_node_that_is_taken_over_loses_its_deliveries(opened: &Open
     opened.store.join(node(2), Time(0), LEASE_MS).await.unwrap();
     let later = Time(LEASE_MS * 2_000);
     opened.store.take_over(node(2), later).await.unwrap();
-    let ask =
-        DeliveryAsk { node: node(2), now: later, limit: 10, workers: vec!["mail".into()], full: vec![] };
+    let ask = DeliveryAsk {
+        node: node(2),
+        now: later,
+        limit: 10,
+        workers: vec!["mail".into()],
+        full: vec![],
+        pace: None,
+    };
     let of_the_dead = DeliveryAsk { node: node(1), ..ask.clone() };
     assert_eq!(opened.store.claim_deliveries(&of_the_dead).await, Err(Error::Fenced));
     assert_eq!(opened.store.claim_deliveries(&ask).await.unwrap().len(), 1);
@@ -225,4 +232,111 @@ pub(crate) async fn what_waits_is_counted_by_worker(opened: &Opened) {
     assert_eq!(depths(&["bus:a", "bus:b"]).await, [expected]);
     assert_eq!(depths(&["bus:a", "mail"]).await.len(), 2);
     assert_eq!(depths(&[]).await, []);
+}
+
+pub(crate) async fn of_events_that_are_held_back_the_last_is_delivered_once(opened: &Opened) {
+    let debounce = |number: u128, worker: &str, key: &str, at: i64| Write::Debounce {
+        row: Box::new(DeliveryRow { visible_at: Time(at + 10), ..delivery(number, worker, at) }),
+        key: key.into(),
+        until: Time(at + 25),
+    };
+    for at in 0..4 {
+        opened.put(vec![debounce(10 + at as u128, "mail", "a", 100 + at * 5)]).await;
+    }
+    // Another key, another worker, and another tenant's are others.
+    opened.put(vec![debounce(20, "mail", "b", 100), debounce(21, "ship", "a", 100)]).await;
+    let other = Commit { tenant: tenant("zoo"), writes: vec![debounce(22, "mail", "a", 100)] };
+    opened.commit(vec![other]).await;
+    assert_eq!(ids(opened, &["mail"], 110, 10).await.len(), 2, "`b`, and that of the other tenant");
+    assert!(ids(opened, &["mail"], 124, 10).await.is_empty(), "put off, but not for ever");
+    let claimed = claim(opened, &["mail"], 125, 10).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].row.events.iter().collect::<Vec<_>>(), [id(1_013)]);
+    // What is under way is left alone, also if it goes back.
+    opened.put(vec![debounce(14, "mail", "a", 130)]).await;
+    opened.put(vec![Write::Release { row: claimed[0].row.key(), owner: node(1) }]).await;
+    assert_eq!(ids(opened, &["mail"], 140, 10).await, [id(10), id(14)]);
+    // Two of one batch, and two of one commit.
+    let batch = vec![
+        commit(vec![debounce(30, "mail", "c", 200)]),
+        commit(vec![debounce(31, "mail", "c", 201), debounce(32, "mail", "c", 202)]),
+    ];
+    assert_eq!(opened.commit(batch).await, [Outcome::Committed, Outcome::Committed]);
+    let lent = opened.store.lend(&acme(), &loan(300, 400)).await.unwrap();
+    assert_eq!(lent.len(), 1);
+    assert_eq!(lent[0].events.iter().collect::<Vec<_>>(), [id(1_032)]);
+    opened.put(vec![debounce(33, "mail", "c", 300)]).await;
+    assert_eq!(opened.store.lend(&acme(), &loan(310, 400)).await.unwrap()[0].id, id(33));
+}
+
+pub(crate) async fn a_pace_is_kept_by_claims_and_loans(opened: &Opened) {
+    opened.put((1..=20).map(|n| write(delivery(n, "mail", 10))).collect()).await;
+    let pace = Some(Pace { every: machine::time::Span(100), burst: 2 });
+    let ask = |now| DeliveryAsk {
+        node: node(1),
+        now: Time(now),
+        limit: 10,
+        workers: vec!["mail".into()],
+        full: vec![],
+        pace,
+    };
+    let claim = async |now| opened.store.claim_deliveries(&ask(now)).await.unwrap().len();
+    let next = async || opened.store.next_delivery(&["mail".to_owned()]).await.unwrap();
+    assert_eq!((claim(1_000).await, claim(1_000).await), (2, 0));
+    assert_eq!(next().await, Some(Time(1_100)));
+    assert_eq!((claim(1_099).await, claim(1_100).await, claim(1_199).await), (0, 1, 0));
+    let paced = |now| Loan { pace, ..loan(now, now + 5_000) };
+    let lend = async |now| opened.store.lend(&acme(), &paced(now)).await.unwrap().len();
+    assert_eq!((lend(1_200).await, claim(1_299).await, lend(9_000).await), (1, 0, 2));
+    assert_eq!(
+        opened.store.delivery(&acme(), id(20)).await.unwrap().unwrap().attempt,
+        0,
+        "no attempt is used up"
+    );
+}
+
+pub(crate) async fn no_more_are_lent_at_once_than_allowed(opened: &Opened) {
+    opened.put((1..=5).map(|n| write(delivery(n, "mail", 10))).collect()).await;
+    let lend = async |now, until| {
+        let bounded = Loan { lent_max: Some(2), ..loan(now, until) };
+        let mut lent: Vec<Uuid> =
+            opened.store.lend(&acme(), &bounded).await.unwrap().iter().map(|row| row.id).collect();
+        lent.sort();
+        lent
+    };
+    assert_eq!(lend(20, 60).await, [id(1), id(2)]);
+    assert!(lend(30, 60).await.is_empty());
+    opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 1 }]).await;
+    assert_eq!(lend(31, 60).await, [id(3)]);
+    // One that failed and comes again later is nobody's meanwhile.
+    let retry = Write::RetryDelivery { id: id(2), visible_at: Time(500), attempt: 1, last_error: None };
+    opened.put(vec![retry]).await;
+    assert_eq!(lend(32, 60).await, [id(4)]);
+    assert_eq!(lend(60, 90).await, [id(3), id(5)], "those that were not answered in time are free");
+}
+
+pub(crate) async fn a_watermark_is_moved_by_who_knows_it(opened: &Opened) {
+    let mark = |version: i64, value: &str| WatermarkRow {
+        name: "position".into(),
+        value: value.as_bytes().to_vec(),
+        version,
+        updated_at: Time(version),
+    };
+    let put = async |row: WatermarkRow, expected_version| {
+        let write = Write::MoveWatermark { worker: "mail".into(), row, expected_version };
+        opened.commit(vec![commit(vec![write])]).await.remove(0)
+    };
+    let lost = Outcome::Conflict(Conflict::Version);
+    assert_eq!((put(mark(2, "1"), 1).await, put(mark(1, "1"), 0).await), (lost.clone(), Outcome::Committed));
+    assert_eq!((put(mark(1, "9"), 0).await, put(mark(2, "2"), 1).await), (lost.clone(), Outcome::Committed));
+    assert_eq!(put(mark(2, "3"), 1).await, lost);
+    assert_eq!(opened.store.watermarks(&acme(), "mail").await.unwrap(), [mark(2, "2")]);
+    assert_eq!(opened.store.watermarks(&tenant("zoo"), "mail").await.unwrap(), []);
+    assert_eq!(opened.store.watermarks(&acme(), "ship").await.unwrap(), []);
+    let taken = [inbox("k"), inbox("l")].map(Write::ClaimKey);
+    opened.put(taken.to_vec()).await;
+    let scope = inbox("k").scope;
+    let asked = ["l".to_owned(), "m".to_owned()];
+    assert_eq!(opened.store.taken(&acme(), &scope, &asked).await.unwrap(), ["l"]);
+    assert!(opened.store.taken(&tenant("zoo"), &scope, &asked).await.unwrap().is_empty());
 }

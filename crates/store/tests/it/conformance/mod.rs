@@ -130,6 +130,10 @@ macro_rules! every_case {
                     of_one_key_one_comes_after_the_other a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
                     workers_are_put_changed_and_deleted what_waits_is_counted_by_worker
+                    of_events_that_are_held_back_the_last_is_delivered_once
+                    a_pace_is_kept_by_claims_and_loans
+                    no_more_are_lent_at_once_than_allowed
+                    a_watermark_is_moved_by_who_knows_it
                 }
                 error {
                     what_is_added_to_a_group_is_summed a_commit_that_loses_records_nothing

@@ -33,7 +33,7 @@ fn work(due: i64) -> Vec<Write> {
 async fn found(opened: &Opened, now: i64) -> Vec<(TenantId, char)> {
     let (store, now) = (&opened.store, Time(now));
     let workers = vec!["mail".to_owned()];
-    let ask = DeliveryAsk { node: node(1), now, limit: 9, workers, full: vec![] };
+    let ask = DeliveryAsk { node: node(1), now, limit: 9, workers, full: vec![], pace: None };
     let mut found = Vec::new();
     found
         .extend(store.claim_signals(node(1), now, 9).await.unwrap().into_iter().map(|one| (one.tenant, 's')));
@@ -58,7 +58,14 @@ pub(crate) async fn nothing_of_a_parked_tenant_is_found(opened: &Opened) {
         assert_eq!(store.next_due().await.unwrap(), Some(Time(20)), "{parked}");
         assert_eq!(store.next_delivery(&workers).await.unwrap(), Some(Time(20)), "{parked}");
         assert_eq!(store.next_slot_due().await.unwrap(), Some(Time(20)), "{parked}");
-        let loan = Loan { worker: "mail".into(), now: Time(100), until: Time(200), limit: 9 };
+        let loan = Loan {
+            worker: "mail".into(),
+            now: Time(100),
+            until: Time(200),
+            limit: 9,
+            pace: None,
+            lent_max: None,
+        };
         assert_eq!(store.lend(&acme, &loan).await.unwrap(), [], "{parked}");
         assert_eq!(stand(opened, &acme, parked, "active").await, Outcome::Committed);
     }

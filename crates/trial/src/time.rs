@@ -6,10 +6,10 @@ use runtime::clock::Clock;
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
-pub(crate) const EPOCH: i64 = 1_700_000_000_000_000;
+pub const EPOCH: i64 = 1_700_000_000_000_000;
 
 /// Tokio's paused time, from a fixed beginning.
-pub(crate) struct VirtualClock(pub(crate) Instant);
+pub struct VirtualClock(pub Instant);
 
 #[async_trait]
 impl Clock for VirtualClock {
@@ -28,16 +28,16 @@ impl Clock for VirtualClock {
 
 /// Lets virtual time go by.
 #[allow(clippy::disallowed_methods, reason = "virtual time")]
-pub(crate) async fn pass(time: Duration) {
+pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-pub(crate) fn secs(seconds: u64) -> Duration {
+pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// Waits, in virtual time, until `holds`.
-pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+pub async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     let mut step = Duration::from_millis(1);
     for _ in 0..40_000 {
         if holds().await {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// What happens to a batch on its way into the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub enum Act {
     Pass,
     Unavailable,
     Full,
@@ -33,9 +33,9 @@ pub(crate) enum Act {
 
 type Hook = Box<dyn FnMut(&mut Vec<Commit>) -> Act + Send>;
 
-pub(crate) struct Tap {
-    pub(crate) inner: Arc<dyn Store>,
-    pub(crate) crash: CancellationToken,
+pub struct Tap {
+    pub inner: Arc<dyn Store>,
+    pub crash: CancellationToken,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     /// Methods that answer `Unavailable`; `*` is all of them.
     down: Mutex<BTreeSet<&'static str>>,
@@ -46,7 +46,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    pub(crate) fn new(inner: Arc<dyn Store>, crash: CancellationToken) -> Tap {
+    pub fn new(inner: Arc<dyn Store>, crash: CancellationToken) -> Tap {
         Tap {
             inner,
             crash,
@@ -59,12 +59,12 @@ impl Tap {
     }
 
     /// From now on every batch passes `hook`.
-    pub(crate) fn on_commit(&self, hook: impl FnMut(&mut Vec<Commit>) -> Act + Send + 'static) {
+    pub fn on_commit(&self, hook: impl FnMut(&mut Vec<Commit>) -> Act + Send + 'static) {
         *self.hook.lock() = Some(Box::new(hook));
     }
 
     /// The next batch that `which` picks meets `act`; others pass.
-    pub(crate) fn once(&self, which: impl Fn(&Commit) -> bool + Send + 'static, act: Act) {
+    pub fn once(&self, which: impl Fn(&Commit) -> bool + Send + 'static, act: Act) {
         let mut left = 1;
         self.on_commit(move |batch| {
             let struck = left > 0 && batch.iter().any(&which);
@@ -74,24 +74,24 @@ impl Tap {
     }
 
     /// The next claim of signals answers this row, whoever owns it, once `together` lets it.
-    pub(crate) fn hand_out(&self, claimed: Claimed<SignalRow>, together: Arc<Barrier>) {
+    pub fn hand_out(&self, claimed: Claimed<SignalRow>, together: Arc<Barrier>) {
         *self.handed_out.lock() = Some((claimed, together));
     }
 
-    pub(crate) fn break_down(&self, method: &'static str) {
+    pub fn break_down(&self, method: &'static str) {
         self.down.lock().insert(method);
     }
 
-    pub(crate) fn stall(&self, method: &'static str) {
+    pub fn stall(&self, method: &'static str) {
         self.stalled.lock().insert(method);
     }
 
-    pub(crate) fn repair(&self) {
+    pub fn repair(&self) {
         self.down.lock().clear();
     }
 
     /// How often each method was called since the last time it was asked.
-    pub(crate) fn take_counts(&self) -> BTreeMap<&'static str, u64> {
+    pub fn take_counts(&self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut self.counts.lock())
     }
 
@@ -146,6 +146,12 @@ impl Store for Tap {
 
     async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
         pass!(self.claim_deliveries(ask))
+    }
+    async fn taken(&self, tenant: &TenantId, scope: &str, keys: &[String]) -> Result<Vec<String>> {
+        pass!(self.taken(tenant, scope, keys))
+    }
+    async fn watermarks(&self, tenant: &TenantId, worker: &str) -> Result<Vec<WatermarkRow>> {
+        pass!(self.watermarks(tenant, worker))
     }
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
         pass!(self.next_delivery(workers))
