@@ -64,7 +64,9 @@ impl Two {
     /// The tokens of the calls in the backlog.
     async fn backlog(&self) -> Vec<u64> {
         let claimed = self.right.claim_calls(node(2), LATER, 10, &[]).await.unwrap();
-        claimed.into_iter().map(|one| one.row.token).collect()
+        let mut tokens: Vec<u64> = claimed.into_iter().map(|one| one.row.token).collect();
+        tokens.sort_unstable();
+        tokens
     }
 }
 
@@ -89,7 +91,9 @@ async fn a_take_over_waits_for_a_batch_in_flight_and_frees_what_it_wrote() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_that_meets_a_take_over_waits_for_it_and_is_refused_whole() {
     let Some(two) = two().await else { return };
-    two.left.commit(node(1), vec![commit(vec![Write::Call(call(7, 0, Some(node(1))))])]).await.unwrap();
+    // One is the node's own, and one is there to be claimed.
+    let calls = vec![Write::Call(call(7, 0, Some(node(1)))), Write::Call(call(9, 0, None))];
+    two.left.commit(node(1), vec![commit(calls)]).await.unwrap();
     two.third.batch_execute("BEGIN; SELECT 1 FROM calls FOR UPDATE").await.unwrap();
     let right = two.right.clone();
     let taking = tokio::spawn(async move { right.take_over(node(2), LATER).await });
@@ -106,7 +110,7 @@ async fn a_batch_that_meets_a_take_over_waits_for_it_and_is_refused_whole() {
     assert_eq!(taking.await.unwrap(), Ok(1));
     assert_eq!(committing.await.unwrap(), Err(Error::Fenced));
     assert_eq!(claiming.await.unwrap(), Err(Error::Fenced));
-    assert_eq!(two.backlog().await, [7]);
+    assert_eq!(two.backlog().await, [7, 9]);
     let state = two.right.load(&acme(), id(1)).await.unwrap().unwrap();
     assert_eq!(state.state_version, 1);
 }
@@ -115,7 +119,8 @@ async fn a_batch_that_meets_a_take_over_waits_for_it_and_is_refused_whole() {
 async fn a_take_over_waits_for_a_claim_in_flight_and_frees_what_it_took() {
     let Some(two) = two().await else { return };
     // Statements are prepared by their first use, outside of any transaction.
-    assert_eq!(two.left.claim_calls(node(1), LATER, 10, &[]).await, Ok(vec![]));
+    two.left.commit(node(1), vec![commit(vec![Write::Call(call(6, 0, None))])]).await.unwrap();
+    assert_eq!(two.left.claim_calls(node(1), LATER, 10, &[]).await.unwrap().len(), 1);
     two.left.commit(node(1), vec![commit(vec![Write::Call(call(7, 0, None))])]).await.unwrap();
     // Reading goes on; taking does not.
     two.third.batch_execute("BEGIN; LOCK TABLE calls IN SHARE MODE").await.unwrap();
@@ -128,6 +133,6 @@ async fn a_take_over_waits_for_a_claim_in_flight_and_frees_what_it_took() {
     assert!(waiting.contains(&"advisory".to_owned()), "it waits for the claim: {waiting:?}");
     two.third.batch_execute("COMMIT").await.unwrap();
     assert_eq!(claiming.await.unwrap().unwrap().len(), 1);
-    assert_eq!(taking.await.unwrap(), Ok(1));
-    assert_eq!(two.backlog().await, [7]);
+    assert_eq!(taking.await.unwrap(), Ok(2));
+    assert_eq!(two.backlog().await, [6, 7]);
 }
