@@ -84,6 +84,9 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
         public_url: url.clone(),
         dev_clock: true,
         scripts: true,
+        // Some of the demo's workers fail on purpose.
+        kill_switch: None,
+        retry_budget: false,
         ..config.runtime_options()
     };
     // A developer's own services run on this machine; every other range that is not public stays closed.
