@@ -3,7 +3,7 @@
 //! Standard output and the exit code are those of `chaos`: 0 if every check held, 1 if one failed, 2 if the run broke, 3
 //! if too little happened for the run to prove anything.
 
-use crate::{servers, shell};
+use crate::{revision, servers, shell};
 use anyhow::Result;
 use clap::Args;
 use std::{
@@ -40,6 +40,13 @@ pub(crate) struct Options {
     /// Let the database acknowledge commits before they are durable: the run must fail, or the checks see nothing
     #[arg(long)]
     lying_database: bool,
+    /// The binary of another version: nodes change between the two whenever they start again
+    #[arg(long, value_name = "FILE")]
+    other: Option<PathBuf>,
+    /// Another revision of this repository, built for the run: nodes change between it and this one whenever they start
+    /// again
+    #[arg(long, value_name = "REV", conflicts_with_all = ["other", "check"])]
+    against: Option<String>,
     /// Keep the run's folder here, whatever comes of it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -49,6 +56,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    // First: what is built last is what lies where binaries lie.
+    let against = options.against.as_deref().map(revision::built).transpose()?;
     let mut command = built()?;
     command.args(["--seconds", &options.seconds.to_string(), "--nodes", &options.nodes.to_string()]);
     if let Some(seed) = options.seed {
@@ -56,6 +65,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     if let Some(hints) = &options.hints {
         command.args(["--hints", hints]);
+    }
+    if let Some(other) = options.other.as_ref().or(against.as_ref()) {
+        command.arg("--other").arg(other);
     }
     if options.lying_database {
         command.arg("--lying-database");

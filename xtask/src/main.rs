@@ -4,12 +4,14 @@
 //! product, and nothing here knows the product's crates except by name.
 
 mod chaos;
+mod revision;
 mod sdks;
 mod servers;
 mod shell;
 mod sim;
 mod test;
 mod tidy;
+mod variants;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,7 +26,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything: format check, clippy, tidy, all tests, those of the SDKs, the simulation, a short chaos.
+    /// Runs everything: format check, clippy, tidy, all tests, those of nodes on PostgreSQL as well, those of the SDKs, the
+    /// simulation, a short chaos.
     ///
     /// Stops at the first phase that fails and says which one it was.
     Test(test::Options),

@@ -5,7 +5,7 @@
 use crate::{
     chaos, sdks, servers,
     shell::{self, Count},
-    sim, tidy,
+    sim, tidy, variants,
 };
 use anyhow::{Result, bail};
 use clap::Args;
@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Run only these phases (repeatable or comma-separated)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASE")]
     only: Vec<Phase>,
+    /// Let the phase `hints` run every test of nodes and of the API with every fate of hints: an hour more
+    #[arg(long)]
+    all_hints: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +37,8 @@ enum Phase {
     Clippy,
     Tidy,
     Tests,
+    Postgres,
+    Hints,
     DocTests,
     Sdks,
     Simulation,
@@ -41,11 +46,13 @@ enum Phase {
 }
 
 impl Phase {
-    const ALL: [Phase; 8] = [
+    const ALL: [Phase; 10] = [
         Phase::Format,
         Phase::Clippy,
         Phase::Tidy,
         Phase::Tests,
+        Phase::Postgres,
+        Phase::Hints,
         Phase::DocTests,
         Phase::Sdks,
         Phase::Simulation,
@@ -58,6 +65,8 @@ impl Phase {
             Phase::Clippy => "clippy",
             Phase::Tidy => "tidy",
             Phase::Tests => "tests",
+            Phase::Postgres => "postgres",
+            Phase::Hints => "hints",
             Phase::DocTests => "doc tests",
             Phase::Sdks => "sdks",
             Phase::Simulation => "simulation",
@@ -72,6 +81,7 @@ impl Phase {
             Phase::Clippy => "fix the warnings above; allow one only with a reason",
             Phase::Tidy => "fix the findings above, or lift one with a reason in xtask/tidy-allow.txt",
             Phase::Tests | Phase::DocTests | Phase::Sdks => "see the failing tests above",
+            Phase::Postgres | Phase::Hints => "run one alone with the variables printed above",
             Phase::Simulation => "replay the failing seed: cargo xtask sim replay SEED",
             Phase::Chaos => "look at the folder it kept; check it again: cargo xtask chaos --check DIR",
         }
@@ -94,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         eprintln!("==> {}", phase.name());
         let phase_started = now();
-        let (code, count) = perform(phase, options.seeds)?;
+        let (code, count) = perform(phase, options)?;
         done.push(Done { phase, took: phase_started.elapsed() });
         total.add(count);
         if code != 0 {
@@ -109,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
+fn perform(phase: Phase, options: &Options) -> Result<(u8, Count)> {
     let uncounted = |code: u8| (code, Count::default());
     Ok(match phase {
         Phase::Format => uncounted(shell::run(shell::cargo(&["fmt", "--all", "--check"]))?),
@@ -129,9 +139,11 @@ fn perform(phase: Phase, seeds: u64) -> Result<(u8, Count)> {
             command.env(scratch::VARIABLE, postgres.url());
             shell::run_counting(command)?
         }
+        Phase::Postgres => variants::on_postgres()?,
+        Phase::Hints => variants::hints(options.all_hints)?,
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
         Phase::Sdks => sdks::phase()?,
-        Phase::Simulation => uncounted(shell::run(sim::campaign(seeds))?),
+        Phase::Simulation => uncounted(shell::run(sim::campaign(options.seeds))?),
         Phase::Chaos => uncounted(chaos::phase()?),
     })
 }

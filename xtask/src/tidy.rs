@@ -6,6 +6,7 @@
 mod allow;
 mod blobs;
 mod dependencies;
+mod deploy;
 mod docs;
 mod edges;
 mod errors;
@@ -68,6 +69,7 @@ const RULES: &[Rule] = &[
     Rule { name: "blobs", about: "no file above 256 kB", check: blobs::check },
     Rule { name: "dependencies", about: "every dependency has its reason", check: dependencies::check },
     Rule { name: "paths", about: "no path or registry of one machine", check: paths::check },
+    Rule { name: "deploy", about: "files of deploy/ name only what is there", check: deploy::check },
     Rule { name: "docs", about: "pages within their limits, links that lead somewhere", check: docs::check },
 ];
 

@@ -19,6 +19,9 @@ impl Address {
     /// A URL as [`Server::parse`] wants it. The error says what to write.
     pub fn parse(url: &str, deployment: &str) -> Result<Address, String> {
         let server = Server::parse(url)?;
+        if server.kind() == Kind::Kafka {
+            return Err("Kafka carries no hints; redis, rediss, nats and tls do".to_owned());
+        }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if deployment.is_empty() || deployment.len() > DEPLOYMENT_MAX || !deployment.chars().all(is_plain) {
             return Err(format!(
@@ -34,6 +37,7 @@ impl Address {
         match self.server.kind() {
             Kind::Redis => Ok(Relay::open(Redis::new(url, &self.channel, name)?)),
             Kind::Nats => Ok(Relay::open(Nats::new(url, &self.channel, name))),
+            Kind::Kafka => Err("Kafka carries no hints".to_owned()),
         }
     }
 }
@@ -55,7 +59,7 @@ mod tests {
             ("", "a", "no URL"),
             ("redis:6379", "a", "names no host"),
             ("redis://:secret@", "a", "no URL"),
-            ("kafka://u:secret@k:9092", "a", "\"kafka\" is none of redis, rediss, nats and tls"),
+            ("kafka://u:secret@k:9092", "a", "Kafka carries no hints"),
             ("redis://u:secret@r:99999", "a", "no URL"),
             ("redis://u:secret@r/database", "a", "Redis cannot be reached by it"),
             ("nats://u:secret@n:4222", "", "the deployment \"\" must be 1 to 64"),

@@ -3,8 +3,10 @@
 //! # Contract
 //!
 //! - **Confirmed is confirmed.** [`Carried::Confirmed`] comes only after the server has said that it has the event.
-//! - **At least once.** [`Carried::Failed`] means that the event may or may not have arrived: it is given again, with the
-//!   same id, which travels with it so that servers and consumers can tell.
+//! - **At least once.** [`Carried::Failed`] and [`Carried::Away`] mean that the event may or may not have arrived: it is
+//!   given again, with the same id, which travels with it so that servers and consumers can tell.
+//! - **Whose fault it is.** [`Carried::Failed`] is about the place of that event: others may go on. [`Carried::Away`] is
+//!   about the server.
 //! - **Refused for good.** [`Carried::Refused`] is about that event alone: the server would never take it.
 //! - **In order.** What is confirmed by one call comes before whatever is given to a later one. Whoever wants two events in
 //!   order gives the second once the first is confirmed.
@@ -39,8 +41,17 @@ pub enum Carried {
     Confirmed,
     /// It will never be taken: why.
     Refused(String),
-    /// It is to be carried again: why.
+    /// The server answered, and not well: it is to be carried again, why.
     Failed(String),
+    /// The server could not be reached, did not answer, or takes nothing from anybody: it is to be carried again, why.
+    Away(String),
+}
+
+impl Carried {
+    /// It has to be carried again.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Carried::Failed(_) | Carried::Away(_))
+    }
 }
 
 /// Carries events to one server.

@@ -36,6 +36,8 @@ use tokio::{sync::Mutex, time::timeout};
 
 /// How long the stream may take to confirm.
 const CONFIRM_MAX: Duration = Duration::from_secs(10);
+/// How long the server may take to say that it is there.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// Messages sent and not confirmed; more wait.
 const UNCONFIRMED_MAX: usize = 4_096;
 /// What the server says of a message that is larger than its stream takes.
@@ -111,7 +113,13 @@ impl JetStream {
                 Err(error) => Err(error),
             }
         });
-        join_all(confirmed).await.into_iter().map(|answer| self.carried(answer.err())).collect()
+        let answers: Vec<Carried> =
+            join_all(confirmed).await.into_iter().map(|answer| self.carried(answer.err())).collect();
+        let is_silent = answers.iter().all(|answer| matches!(answer, Carried::Away(_)));
+        match is_silent && !answers.is_empty() && line.answers().await {
+            true => answers.into_iter().map(at_fault).collect(),
+            false => answers,
+        }
     }
 
     fn carried(&self, error: Option<PublishError>) -> Carried {
@@ -124,8 +132,25 @@ impl JetStream {
                 Carried::Failed("no stream takes the subject; make one, or set stream and create".to_owned())
             }
             _ if source.is_some_and(|source| source.error_code().0 == TOO_LARGE) => Carried::Refused(said),
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => Carried::Away(said),
             _ => Carried::Failed(said),
         }
+    }
+}
+
+impl Line {
+    /// Whether the server is there: it says nothing at all to whoever may not publish to a subject.
+    async fn answers(&self) -> bool {
+        !self.lost.load(Ordering::Acquire)
+            && matches!(timeout(ANSWER_MAX, self.context.query_account()).await, Ok(Ok(_)))
+    }
+}
+
+/// The server is there, so it is the subject that gets no answer.
+fn at_fault(answer: Carried) -> Carried {
+    match answer {
+        Carried::Away(why) => Carried::Failed(format!("{why}; may this user publish to the subject?")),
+        other => other,
     }
 }
 
@@ -169,8 +194,8 @@ impl Carrier for JetStream {
         };
         let late = || Err(format!("no answer within {} s", CARRY_MAX.as_secs()));
         let answers = timeout(CARRY_MAX, carrying).await.unwrap_or_else(|_| late());
-        let answers = answers.unwrap_or_else(|error: String| all(parcels, &Carried::Failed(error)));
-        if answers.iter().any(|answer| matches!(answer, Carried::Failed(_))) {
+        let answers = answers.unwrap_or_else(|error: String| all(parcels, &Carried::Away(error)));
+        if answers.iter().any(Carried::is_open) {
             *self.line.lock().await = None;
         }
         answers

@@ -2,8 +2,8 @@
 
 use machine::TenantId;
 
-/// The topic of workflow commands of a tenant.
-pub const COMMANDS: &str = "windlass-wf-{tenant}";
+/// The topic of workflow commands of a tenant: what comes in there is done, so nothing else may use the name.
+const COMMANDS: &str = "windlass-wf-{tenant}";
 /// The topic of changes of access rules of a tenant; nothing else may use the name.
 pub const ACCESS: &str = "windlass-acl-{tenant}";
 
@@ -32,17 +32,28 @@ impl Template {
         if !text.contains("{tenant}") {
             return Err(format!("{text:?} needs {{tenant}}: tenants never share a place"));
         }
-        let reserved = ACCESS.trim_end_matches("{tenant}");
-        if text.starts_with(reserved) {
-            return Err(format!("{text:?} begins with {reserved}, which is reserved"));
+        for reserved in [COMMANDS, ACCESS].map(|name| name.trim_end_matches("{tenant}")) {
+            if text.starts_with(reserved) {
+                return Err(format!("{text:?} begins with {reserved}, which is reserved"));
+            }
         }
         Ok(Template(text.to_owned()))
+    }
+
+    /// The place of workflow commands.
+    pub fn of_commands() -> Template {
+        Template(COMMANDS.to_owned())
     }
 
     /// The place of events of this tenant and type.
     pub fn of(&self, tenant: &TenantId, event_type: &str) -> String {
         let name = self.0.replace("{tenant}", tenant.as_str());
         if name.contains("{type}") { name.replace("{type}", &escaped(event_type)) } else { name }
+    }
+
+    /// Whether types have places of their own.
+    pub(crate) fn is_by_type(&self) -> bool {
+        self.0.contains("{type}")
     }
 
     /// The NATS subjects of all tenants and types; the error says why there is no pattern for them.
@@ -119,6 +130,9 @@ mod tests {
             ("a.{tenant}.>", "may hold"),
             ("a.{tennant}", "may hold"),
             ("windlass-acl-{tenant}", "reserved"),
+            // An event that goes out there would be taken for a command.
+            ("windlass-wf-{tenant}", "reserved"),
+            ("windlass-wf-{tenant}.{type}", "reserved"),
         ] {
             let error = Template::parse(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");

@@ -3,6 +3,7 @@
 use crate::{
     Carrier, Kind, Server, Source, Template,
     jetstream::{JetStream, JetStreamSource},
+    kafka::{KafkaSource, Topics},
     streams::{Streams, StreamsSource},
 };
 use std::{sync::Arc, time::Duration};
@@ -15,7 +16,7 @@ pub struct Outlet {
     pub subject: Template,
     /// NATS: the stream that keeps them.
     pub stream: String,
-    /// NATS: makes the stream if it is not there.
+    /// NATS: makes the stream if it is not there. Kafka: lets the cluster make topics.
     pub create: bool,
     /// NATS: how long a stream that is made here keeps what it has; zero is for ever.
     pub keep: Duration,
@@ -45,7 +46,7 @@ impl Outlet {
         match kind {
             // Subjects are cheap, and a subscriber can choose among them.
             Kind::Nats => "windlass.{tenant}.events.{type}",
-            Kind::Redis => "windlass.{tenant}.events",
+            Kind::Redis | Kind::Kafka => "windlass.{tenant}.events",
         }
     }
 
@@ -57,6 +58,10 @@ impl Outlet {
                 Some(format!("the stream {:?} must be of letters, digits, - and _", self.stream))
             }
             Kind::Nats if self.create => self.subject.pattern().err(),
+            // Topics are dear, and a type may hold what no topic may be called.
+            Kind::Kafka if self.subject.is_by_type() => {
+                Some("the topic of a tenant has no {type}".to_owned())
+            }
             _ => None,
         }
     }
@@ -69,6 +74,7 @@ impl Outlet {
         Ok(match self.server.kind() {
             Kind::Nats => Arc::new(JetStream::new(self.clone())),
             Kind::Redis => Arc::new(Streams::new(self.clone())?),
+            Kind::Kafka => Arc::new(Topics::new(self.clone())),
         })
     }
 }
@@ -77,9 +83,9 @@ impl Outlet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intakes {
     pub server: Server,
-    /// NATS: makes streams that are not there.
+    /// NATS: makes streams that are not there. Kafka: lets the cluster make topics.
     pub create: bool,
-    /// Redis: what a consumer has held for longer than this is claimed by another.
+    /// What a consumer has held for longer than this, or that has been silent for so long, goes to another.
     pub claim_after: Duration,
     /// What this process is called among the consumers.
     pub consumer: String,
@@ -89,10 +95,19 @@ impl Intakes {
     /// Connects when it is to hear something.
     pub fn source(&self) -> Result<Arc<dyn Source>, String> {
         Ok(match self.server.kind() {
-            Kind::Nats => Arc::new(JetStreamSource { server: self.server.clone(), create: self.create }),
+            Kind::Nats => Arc::new(JetStreamSource {
+                server: self.server.clone(),
+                create: self.create,
+                acknowledge_within: self.claim_after,
+            }),
             Kind::Redis => {
                 Arc::new(StreamsSource::new(&self.server.url, self.consumer.clone(), self.claim_after)?)
             }
+            Kind::Kafka => Arc::new(KafkaSource {
+                server: self.server.clone(),
+                create: self.create,
+                claim_after: self.claim_after,
+            }),
         })
     }
 }

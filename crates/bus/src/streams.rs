@@ -15,6 +15,9 @@ use futures_util::future::join_all;
 use redis::{Client, Cmd, ErrorKind, RedisError, ServerErrorKind, aio::MultiplexedConnection};
 use tokio::{sync::Mutex, time::timeout};
 
+/// What a server says that has no room, or may not go on without its disk or its replicas.
+const FULL: [&str; 3] = ["OOM", "MISCONF", "NOREPLICAS"];
+
 pub(crate) struct Streams {
     outlet: Outlet,
     client: Client,
@@ -62,7 +65,7 @@ impl Streams {
         if let Err(why) = self.replicated(&mut line).await {
             for answer in &mut answers {
                 if *answer == Carried::Confirmed {
-                    *answer = Carried::Failed(why.clone());
+                    *answer = Carried::Away(why.clone());
                 }
             }
         }
@@ -94,7 +97,16 @@ fn carried(error: Option<RedisError>) -> Carried {
         ErrorKind::Server(ServerErrorKind::ResponseError) if said.contains("too large") => {
             Carried::Refused(said)
         }
-        _ => Carried::Failed(said),
+        // The whole server takes nothing now.
+        ErrorKind::Extension if error.code().is_some_and(|code| FULL.contains(&code)) => Carried::Away(said),
+        ErrorKind::Server(
+            ServerErrorKind::BusyLoading
+            | ServerErrorKind::ReadOnly
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown,
+        ) => Carried::Away(said),
+        ErrorKind::Extension | ErrorKind::Server(_) => Carried::Failed(said),
+        _ => Carried::Away(said),
     }
 }
 
@@ -111,8 +123,8 @@ impl Carrier for Streams {
         };
         let late = || Err(format!("no answer within {} s", CARRY_MAX.as_secs()));
         let answers = timeout(CARRY_MAX, carrying).await.unwrap_or_else(|_| late());
-        let answers = answers.unwrap_or_else(|error: String| all(parcels, &Carried::Failed(error)));
-        if answers.iter().any(|answer| matches!(answer, Carried::Failed(_))) {
+        let answers = answers.unwrap_or_else(|error: String| all(parcels, &Carried::Away(error)));
+        if answers.iter().any(Carried::is_open) {
             *self.line.lock().await = None;
         }
         answers

@@ -70,6 +70,9 @@ struct Arguments {
     /// The engine's binary
     #[arg(long, value_name = "FILE", required_unless_present = "check")]
     windlass: Option<PathBuf>,
+    /// The binary of another version: nodes change between the two whenever they start again
+    #[arg(long, value_name = "FILE")]
+    other: Option<PathBuf>,
 }
 
 #[expect(clippy::print_stderr, reason = "tells people what went wrong")]
@@ -113,8 +116,9 @@ async fn harmed(arguments: &Arguments) -> Result<ExitCode> {
         folder.display()
     );
     let windlass = arguments.windlass.as_ref().context("--windlass names the engine's binary")?;
-    let windlass = windlass.canonicalize().with_context(|| format!("no {}", windlass.display()))?;
-    let plan = run::Plan { settings, clients: arguments.clients, windlass, folder: folder.clone() };
+    let found = |file: &PathBuf| file.canonicalize().with_context(|| format!("no {}", file.display()));
+    let (windlass, other) = (found(windlass)?, arguments.other.as_ref().map(found).transpose()?);
+    let plan = run::Plan { settings, clients: arguments.clients, windlass, other, folder: folder.clone() };
     let drained = tokio::select! {
         drained = run::run(&plan) => drained.with_context(|| format!("seed {seed}; see {}", folder.display()))?,
         _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted; see {}", folder.display()),

@@ -8,7 +8,7 @@ use crate::{
     database,
     journal::Journal,
     node::{LEASE_SECONDS, Node},
-    proxy::{Mode, Proxy},
+    proxy::{Mode, Moment, Proxy},
     record::{Fault, Hints, Settings},
 };
 use anyhow::Result;
@@ -31,6 +31,9 @@ pub(crate) struct Cluster {
 /// How much longer than asked for faults may go on until every kind has met something.
 const LONGER_US_MAX: i64 = 300_000_000;
 
+/// How long a node may take to commit something before it is not killed at that.
+const COMMIT_WAIT_MS: u64 = 5000;
+
 /// What came of a fault.
 struct Done {
     note: String,
@@ -46,6 +49,7 @@ impl Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     KillNode,
+    KillAtCommit,
     EndNode,
     PauseNode,
     KillDatabase,
@@ -54,6 +58,7 @@ enum Kind {
     FewConnections,
     Reset,
     Stall,
+    OneWay,
     Slow,
     SlowStart,
     Cut,
@@ -63,8 +68,9 @@ enum Kind {
     LoseHints,
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 18] = [
     Kind::KillNode,
+    Kind::KillAtCommit,
     Kind::EndNode,
     Kind::PauseNode,
     Kind::KillDatabase,
@@ -73,6 +79,7 @@ const KINDS: [Kind; 16] = [
     Kind::FewConnections,
     Kind::Reset,
     Kind::Stall,
+    Kind::OneWay,
     Kind::Slow,
     Kind::SlowStart,
     Kind::Cut,
@@ -86,6 +93,7 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Kind::KillNode => "kill node",
+            Kind::KillAtCommit => "kill node at a COMMIT",
             Kind::EndNode => "end node",
             Kind::PauseNode => "pause node beyond its lease",
             Kind::KillDatabase => "kill database",
@@ -94,6 +102,7 @@ impl Kind {
             Kind::FewConnections => "too few connections",
             Kind::Reset => "reset connections",
             Kind::Stall => "silent partition",
+            Kind::OneWay => "partition one way",
             Kind::Slow => "slow database",
             Kind::SlowStart => "start with a slow database",
             Kind::Cut => "cut connections",
@@ -191,9 +200,14 @@ async fn apply(cluster: &Cluster, kind: Kind, at: usize, rng: &mut StdRng) -> Re
     match kind {
         Kind::KillNode | Kind::EndNode | Kind::PauseNode => Ok(harm_process(node, kind, rng).await),
         Kind::SlowStart => Ok(start_slowly(node, proxy, rng).await),
-        Kind::Reset | Kind::Stall | Kind::Slow | Kind::Cut | Kind::LoseReply | Kind::LoseCommit => {
-            Ok(harm_connections(proxy, kind, rng).await)
-        }
+        Kind::KillAtCommit => Ok(kill_at_commit(node, proxy, rng).await),
+        Kind::Reset
+        | Kind::Stall
+        | Kind::OneWay
+        | Kind::Slow
+        | Kind::Cut
+        | Kind::LoseReply
+        | Kind::LoseCommit => Ok(harm_connections(proxy, kind, rng).await),
         _ => harm_database(cluster, kind, rng).await,
     }
 }
@@ -229,6 +243,20 @@ async fn start_slowly(node: &Node, proxy: &Proxy, rng: &mut StdRng) -> Done {
     Done::new(hit, format!("answers late by {late_ms} ms"))
 }
 
+/// The process ends while a COMMIT of its is on the way, or when the answer has come and it does not know yet.
+async fn kill_at_commit(node: &Node, proxy: &Proxy, rng: &mut StdRng) -> Done {
+    let moment = if rng.random_bool(0.5) { Moment::Asked } else { Moment::Answered };
+    let down_ms = rng.random_range(0..1000);
+    proxy.set(Mode::HoldCommit(moment));
+    let hit = tokio::select! {
+        () = proxy.held() => node.kill(down_ms),
+        () = sleep_ms(COMMIT_WAIT_MS) => false,
+    };
+    proxy.set(Mode::Pass);
+    sleep_ms(down_ms + 1000).await;
+    Done::new(hit, format!("{moment:?}, down for {down_ms} ms"))
+}
+
 async fn harm_connections(proxy: &Proxy, kind: Kind, rng: &mut StdRng) -> Done {
     if kind == Kind::Reset {
         let times = rng.random_range(1..=4);
@@ -246,7 +274,7 @@ async fn harm_connections(proxy: &Proxy, kind: Kind, rng: &mut StdRng) -> Done {
     sleep_ms(length_ms).await;
     proxy.set(Mode::Pass);
     let cuts = proxy.cuts() - cuts;
-    let hit = if matches!(kind, Kind::Stall | Kind::Slow) { open > 0 } else { cuts > 0 };
+    let hit = if matches!(kind, Kind::Stall | Kind::OneWay | Kind::Slow) { open > 0 } else { cuts > 0 };
     Done::new(hit, format!("{mode:?} for {length_ms} ms, {open} connections at first, {cuts} cut"))
 }
 
@@ -312,7 +340,9 @@ fn mode_of(kind: Kind, rng: &mut StdRng) -> (Mode, u64) {
     match kind {
         // Sometimes shorter than the lease, sometimes longer.
         Kind::Stall => (Mode::Stall, rng.random_range(1000..1000 * LEASE_SECONDS * 3)),
-        Kind::Slow => (Mode::Slow(Duration::from_millis(200)), length_ms),
+        Kind::OneWay => (Mode::OneWay, rng.random_range(1000..1000 * LEASE_SECONDS * 3)),
+        // Every commit takes long, or a renewal takes nearly as long as a lease.
+        Kind::Slow => (Mode::Slow(Duration::from_millis([200, 2000][rng.random_range(0..2)])), length_ms),
         Kind::Cut => (Mode::CutAfter(rng.random_range(0..4000)), length_ms),
         Kind::LoseReply => (Mode::LoseReply { one_in: rng.random_range(2..12) }, length_ms),
         _ => (Mode::LoseCommit { one_in: rng.random_range(2..12) }, length_ms),

@@ -13,7 +13,7 @@ use std::{
     process::Stdio,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use tokio::process::{Child, Command};
@@ -29,6 +29,8 @@ const PAUSE_MS: u64 = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) windlass: PathBuf,
+    /// Another version: a node that starts again starts as the other of the two.
+    pub(crate) other: Option<PathBuf>,
     /// The folder of configuration and logs.
     pub(crate) folder: PathBuf,
 }
@@ -49,7 +51,11 @@ impl Setup {
 
     /// The binary with nothing of this machine's configuration.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.windlass);
+        self.command_of(&self.windlass)
+    }
+
+    fn command_of(&self, windlass: &Path) -> Command {
+        let mut command = Command::new(windlass);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WINDLASS_")) {
             command.env_remove(name);
         }
@@ -90,7 +96,8 @@ impl Node {
     /// Starts the node on this port, with this store, and again whenever it ends.
     pub(crate) fn start(at: usize, setup: &Setup, port: u16, store: &str) -> Result<Node> {
         let shared = Arc::<Shared>::default();
-        let start = Start { at, setup: setup.clone(), port, store: store.to_owned() };
+        let starts = AtomicUsize::new(0);
+        let start = Start { at, setup: setup.clone(), port, store: store.to_owned(), starts };
         let first = start.spawn()?;
         let watching = tokio::spawn(watch(start, first, shared.clone()));
         Ok(Node { at, setup: setup.clone(), shared, watching })
@@ -161,16 +168,27 @@ struct Start {
     setup: Setup,
     port: u16,
     store: String,
+    starts: AtomicUsize,
 }
 
 impl Start {
+    /// Nodes begin as one version and the other by turns, and change at every start.
+    fn windlass(&self) -> &Path {
+        let turn = self.at + self.starts.fetch_add(1, Ordering::Relaxed);
+        match &self.setup.other {
+            Some(other) if turn % 2 == 1 => other,
+            _ => &self.setup.windlass,
+        }
+    }
+
     fn spawn(&self) -> Result<Child> {
-        let mut command = self.setup.command();
+        let windlass = self.windlass();
+        let mut command = self.setup.command_of(windlass);
         command.args(["serve", "--config", "windlass.toml", "--store", &self.store, "-o", "json"]);
         command.env("WINDLASS_SERVER_LISTEN", format!("127.0.0.1:{}", self.port));
         command.stdout(self.setup.log(&out_name(self.at))?);
         command.stderr(self.setup.log(&format!("node-{}.log", self.at))?);
-        command.spawn().with_context(|| format!("{} does not start", Path::display(&self.setup.windlass)))
+        command.spawn().with_context(|| format!("{} does not start", windlass.display()))
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    sync::watch,
+    sync::{Notify, watch},
 };
 use wire::Frames;
 
@@ -35,6 +35,8 @@ pub(crate) enum Mode {
     Slow(Duration),
     /// Nothing passes in either direction and nothing is closed; it goes on where it was.
     Stall,
+    /// What the node says arrives, and no answer comes back; nothing is closed, and it goes on where it was.
+    OneWay,
     /// A connection is reset after this many bytes of answers, wherever in a message that is.
     CutAfter(u64),
     /// COMMIT reaches the database; of the answers to it, the first and then one in so many is lost with its connection.
@@ -45,6 +47,16 @@ pub(crate) enum Mode {
     LoseCommit {
         one_in: u64,
     },
+    /// A COMMIT is held and told of: right after the database has got it, or when its answer has come, which goes no further.
+    /// Its connection stands still from then on.
+    HoldCommit(Moment),
+}
+
+/// When a COMMIT is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Asked,
+    Answered,
 }
 
 /// A way to the database.
@@ -62,6 +74,8 @@ struct Shared {
     commits: AtomicU64,
     cuts: AtomicU64,
     open: AtomicU64,
+    /// A COMMIT is held.
+    holds: Notify,
 }
 
 impl Proxy {
@@ -75,6 +89,7 @@ impl Proxy {
             commits: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
             open: AtomicU64::new(0),
+            holds: Notify::new(),
         });
         let carrying = shared.clone();
         let accepting = tokio::spawn(async move {
@@ -94,6 +109,11 @@ impl Proxy {
     /// Resets every connection.
     pub(crate) fn reset(&self) {
         self.shared.resets.send_modify(|count| *count += 1);
+    }
+
+    /// Until a COMMIT is held, as [`Mode::HoldCommit`] says.
+    pub(crate) async fn held(&self) {
+        self.shared.holds.notified().await;
     }
 
     /// Connections that there are.
@@ -154,10 +174,22 @@ async fn flowing(mode: &mut watch::Receiver<Mode>) -> Mode {
     mode.wait_for(|mode| *mode != Mode::Stall).await.map_or(Mode::Pass, |mode| *mode)
 }
 
+/// Waits while answers are held.
+async fn answering(mode: &mut watch::Receiver<Mode>) -> Mode {
+    let passes = |mode: &Mode| !matches!(mode, Mode::Stall | Mode::OneWay);
+    mode.wait_for(passes).await.map_or(Mode::Pass, |mode| *mode)
+}
+
 impl Shared {
     /// Counts a COMMIT; true if this one is to be lost.
     fn is_lost(&self, one_in: u64) -> bool {
         self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(one_in.max(1))
+    }
+
+    /// Tells of a COMMIT, and stands still until something else is wanted.
+    async fn hold(&self, mode: &mut watch::Receiver<Mode>) {
+        self.holds.notify_one();
+        let _ = mode.wait_for(|mode| !matches!(mode, Mode::HoldCommit(_))).await;
     }
 
     fn cut(&self) -> End {
@@ -174,8 +206,9 @@ async fn requests(shared: &Shared, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>
         let Ok(count @ 1..) = from.read(&mut chunk).await else { return End::Closed };
         let now = flowing(&mut mode).await;
         let mut passed = Vec::with_capacity(count);
-        let mut is_cut = false;
+        let (mut is_cut, mut is_held) = (false, false);
         for message in frames.take(&chunk[..count]) {
+            is_held |= now == Mode::HoldCommit(Moment::Asked) && message.asks_for_commit();
             if let Mode::LoseCommit { one_in } = now
                 && message.asks_for_commit()
                 && shared.is_lost(one_in)
@@ -191,6 +224,9 @@ async fn requests(shared: &Shared, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>
         if is_cut {
             return shared.cut();
         }
+        if is_held {
+            shared.hold(&mut mode).await;
+        }
     }
 }
 
@@ -201,13 +237,16 @@ async fn answers(shared: &Shared, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>)
     let mut allowance: Option<(u64, u64)> = None;
     loop {
         let Ok(count @ 1..) = from.read(&mut chunk).await else { return End::Closed };
-        let now = flowing(&mut mode).await;
+        let now = answering(&mut mode).await;
         if let Mode::Slow(length) = now {
             sleep(length).await;
         }
         let mut passed = Vec::with_capacity(count);
         let mut is_cut = false;
         for message in frames.take(&chunk[..count]) {
+            if now == Mode::HoldCommit(Moment::Answered) && message.tells_of_commit() {
+                shared.hold(&mut mode).await;
+            }
             if let Mode::LoseReply { one_in } = now
                 && message.tells_of_commit()
                 && shared.is_lost(one_in)

@@ -37,6 +37,7 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) clients: usize,
     pub(crate) windlass: PathBuf,
+    pub(crate) other: Option<PathBuf>,
     pub(crate) folder: PathBuf,
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     }
     std::fs::write(folder.join(record::SETTINGS), serde_json::to_vec(&plan.settings)?)?;
     let sink = Sink::start(&folder.join(record::SINK)).await?;
-    let setup = Setup { windlass: plan.windlass.clone(), folder: folder.clone() };
+    let setup = Setup { windlass: plan.windlass.clone(), other: plan.other.clone(), folder: folder.clone() };
     let broker = match plan.settings.hints {
         Hints::Redis => Some(scratch::broker(scratch::Kind::Redis).context("Redis is not installed")?),
         Hints::Postgres | Hints::Off => None,

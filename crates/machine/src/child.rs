@@ -59,6 +59,7 @@ impl Close {
 
 /// What a child knows of its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Parent {
     pub instance: Uuid,
     /// The parent's wait that stands for the child.
@@ -74,6 +75,7 @@ pub struct Parent {
 
 /// One item of a `map` step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Item {
     pub index: u32,
     /// The dataset that takes the result.
@@ -106,6 +108,7 @@ impl Outcome {
 
 /// What became of some children of a `map` step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     pub succeeded: u64,
     pub failed: u64,
@@ -138,6 +141,7 @@ impl Tally {
 
 /// A `map` step under way. Its size does not depend on how many items there are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Map {
     pub workflow: Workflow,
     pub items: Uuid,
@@ -206,6 +210,7 @@ pub fn to_data(call: &impl Serialize) -> Data {
 
 /// What a wait for a child knows of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Awaited {
     pub instance: Uuid,
     pub workflow: Workflow,

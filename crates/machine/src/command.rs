@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// One thing told to an instance. Every command on every state has an answer; most late ones have an empty one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "camelCase")]
+#[serde(tag = "command", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Command {
     Start {
         input: Data,
@@ -118,6 +118,7 @@ impl Command {
 
 /// A call that was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GivenUp {
     pub token: u64,
     pub target: String,
@@ -263,6 +264,7 @@ impl Effect {
 
 /// One step handed to a worker or endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Call {
     pub token: u64,
     /// Worker name, `http`, `openapi`, or one of the engine's own (see `child`).
@@ -280,6 +282,9 @@ pub struct Call {
     /// Marks in `input` that stand for secrets; the values are put in when the call is made, and stored nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<Placeholder>,
+    /// A `try` around the step has failed before, and tries again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// A text that stands for a secret.

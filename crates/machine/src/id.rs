@@ -83,6 +83,7 @@ pub enum Kind {
     Dataset,
     Delivery,
     ErrorGroup,
+    Batch,
     Node,
 }
 
@@ -98,6 +99,7 @@ impl Kind {
             Kind::Dataset => "ds",
             Kind::Delivery => "dlv",
             Kind::ErrorGroup => "err",
+            Kind::Batch => "bat",
             Kind::Node => "node",
         }
     }

@@ -7,15 +7,14 @@
 mod event;
 mod schedule;
 mod script;
+mod stored;
 
 use crate::{child, data::Data, time::Span};
 pub use event::{Consume, Correlation, EventFilter, Foreach, Read, Strategy, Until};
 pub use schedule::{Missed, Schedule, When};
 pub use script::{Returned, Script};
 use serde::{Deserialize, Serialize};
-
-/// Raised when the meaning of a stored IR changes; older ones are upcast on load, newer ones refused.
-pub const IR_VERSION: u32 = 2;
+pub use stored::{IR_VERSION, Unread, read, version_of};
 
 /// Index into [`Workflow::steps`].
 pub type StepId = u32;
@@ -27,6 +26,7 @@ pub type SchemaId = u32;
 /// One definition, compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
+    /// The lowest that can execute it: see [`version_of`].
     pub ir_version: u32,
     pub dsl: String,
     pub namespace: String,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The progress of a saga step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Saga {
     pub phase: Phase,
     /// The step to be done.
@@ -41,6 +42,7 @@ pub enum Phase {
 
 /// A step that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Done {
     pub step: u32,
     pub input: Data,
@@ -91,6 +93,7 @@ impl Done {
 
 /// Something that ends frames with unsettled sagas among them. It happens once they are settled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Closing {
     pub act: Act,
     /// The frames that end with it; meanwhile they stand still, but for the sagas being settled.
@@ -101,7 +104,7 @@ pub struct Closing {
 
 /// What happens in the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "act", rename_all = "camelCase")]
+#[serde(tag = "act", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Act {
     /// A fault goes outwards.
     Fail {

@@ -38,6 +38,13 @@ const _: () = {
     is_shared::<Schema>()
 };
 
+/// Data, and what checking it costs at worst.
+pub struct Weighed {
+    json: Value,
+    /// Evaluations of a subschema.
+    pub cost: u64,
+}
+
 /// Why something is not a usable schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -74,12 +81,23 @@ impl Schema {
 
     /// Where the data does not fit, at most [`VIOLATIONS_MAX`] places.
     pub fn check(&self, data: &Data) -> Result<(), Vec<Violation>> {
+        self.check_weighed(&self.weigh(data), COST_MAX)
+    }
+
+    /// What checking the data costs at worst.
+    pub fn weigh(&self, data: &Data) -> Weighed {
         let json = data.to_json();
-        if self.cost.of(&json) > COST_MAX {
+        Weighed { cost: self.cost.of(&json), json }
+    }
+
+    /// The same as [`Schema::check`], within another bound.
+    pub fn check_weighed(&self, weighed: &Weighed, cost_max: u64) -> Result<(), Vec<Violation>> {
+        let Weighed { cost, json } = weighed;
+        if *cost > cost_max {
             let message = "is too large or too deep to be checked against its schema".to_owned();
             return Err(vec![Violation { path: String::new(), message }]);
         }
-        let check = || match self.schemas.validate(&json, self.index) {
+        let check = || match self.schemas.validate(json, self.index) {
             Ok(()) => Ok(()),
             Err(error) => {
                 let mut violations = Vec::new();

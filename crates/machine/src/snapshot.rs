@@ -1,14 +1,16 @@
 //! The stored form of a state: JSON of a fixed shape, with the columns the store shows beside it.
 //!
 //! The shape (`engineSchemaVersion`, `workflowState`, `businessReference`, `status`, `waiting`, `resume`,
-//! `subWorkflowFrames`, `continuationBuffer`) is a contract. An unknown higher schema version is refused.
+//! `subWorkflowFrames`, `continuationBuffer`) is a contract. An unknown higher schema version is refused, and so is a member
+//! or a word that this build does not know: it would be written back without it. Whoever adds one writes it only where it
+//! says something, and every snapshot that does without stays readable to builds before.
 
 use crate::{
     child::{self, Parent},
     command::{Command, Trace},
     data::Data,
     fault::Fault,
-    id,
+    id, newer,
     program::Program,
     saga::Closing,
     state::{
@@ -28,14 +30,23 @@ pub const SCHEMA_VERSION: i64 = 1;
 pub enum SnapshotError {
     #[error("snapshot has schema version {0}, this build reads up to {SCHEMA_VERSION}")]
     TooNew(i64),
+    #[error("snapshot was written by a newer build: {0}")]
+    Unknown(String),
     #[error("snapshot is not readable: {0}")]
     Unreadable(String),
     #[error("snapshot contradicts its definition: {0}")]
     Inconsistent(String),
 }
 
+impl SnapshotError {
+    /// True if a newer build wrote it, which may well go on from it.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, SnapshotError::TooNew(_) | SnapshotError::Unknown(_))
+    }
+}
+
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document<'a> {
     engine_schema_version: i64,
     workflow_state: WorkflowState<'a>,
@@ -50,7 +61,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WorkflowState<'a> {
     #[serde(default, skip_serializing_if = "is_untraced")]
     trace: Cow<'a, Trace>,
@@ -90,7 +101,7 @@ fn is_untraced(trace: &Trace) -> bool {
 
 /// The wait people see; agrees with the columns `WAITING_KIND/TOKEN/UNTIL_UTC`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Waiting {
     pub kind: String,
     pub token: String,
@@ -99,7 +110,7 @@ pub struct Waiting {
 
 /// Where the instance goes on; agrees with the column `RESUME_POINTER_JSON`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resume {
     pub entry_point_kind: String,
     pub task_name: Option<String>,
@@ -166,7 +177,11 @@ pub fn read(program: &Program, json: &[u8]) -> Result<State, SnapshotError> {
     if version.engine_schema_version > SCHEMA_VERSION {
         return Err(SnapshotError::TooNew(version.engine_schema_version));
     }
-    let document: Document<'_> = serde_json::from_slice(json).map_err(unreadable)?;
+    let document: Document<'_> =
+        serde_json::from_slice(json).map_err(|error| match newer::says_unknown(&error) {
+            true => SnapshotError::Unknown(error.to_string()),
+            false => unreadable(error),
+        })?;
     let inner = document.workflow_state;
     let mut state = State {
         status: document.status,

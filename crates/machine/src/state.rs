@@ -37,6 +37,7 @@ impl Status {
 
 /// What the caller calls the instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BusinessReference {
     pub key: String,
     #[serde(default)]
@@ -76,6 +77,7 @@ pub struct State {
 
 /// An end that is decided and not yet reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ending {
     pub status: Status,
     #[serde(default, deserialize_with = "crate::data::present", skip_serializing_if = "Option::is_none")]
@@ -105,6 +107,7 @@ pub const SIGNALS_MAX: usize = 1000;
 pub const ROOT: u32 = 0;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Branch {
     pub id: u32,
     /// The branch whose top frame is the fork, and this branch's position in it.
@@ -128,7 +131,7 @@ impl Branch {
 
 /// One hop of a branch. Every hop can be stored, so that a turn can stop, and a fault can be retried, at any of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "hop", rename_all = "camelCase")]
+#[serde(tag = "hop", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Next {
     /// Begin the workflow: its own input and limit.
     Begin,
@@ -150,6 +153,7 @@ pub enum Next {
 
 /// One step the branch is inside of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Frame {
     /// `None` is the workflow's own `do` list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +181,7 @@ impl Frame {
 
 /// What a frame is in the middle of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Body {
     /// A step without steps inside: it stands at a wait, or is being decided right now.
     Leaf,
@@ -202,7 +206,7 @@ pub enum Body {
 
 /// How far a step's extensions have come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Around {
     /// Which of those before the step, or after it, counted in the order they run.
     pub at: u32,
@@ -219,6 +223,7 @@ pub struct Around {
 
 /// A place in a list of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cursor {
     pub at: u32,
     /// Times the flow jumped back; makes every visit of a step distinct.
@@ -228,6 +233,7 @@ pub struct Cursor {
 
 /// A try step's progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attempt {
     /// Retries made so far.
     pub retries: u32,
@@ -252,7 +258,7 @@ pub enum Phase {
 
 /// What a fork knows of one branch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Joined {
     Running,
     Done { output: Data, context: Data },
@@ -261,6 +267,7 @@ pub enum Joined {
 
 /// Something outside the instance that a frame stands at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wait {
     pub token: u64,
     pub kind: WaitKind,

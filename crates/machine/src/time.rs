@@ -37,6 +37,12 @@ impl Time {
     pub fn parse_rfc3339(text: &str) -> Option<Time> {
         text.parse::<jiff::Timestamp>().ok().map(|stamp| Time(stamp.as_microsecond()))
     }
+
+    /// Reads the form of dates that HTTP prefers: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn parse_http(text: &str) -> Option<Time> {
+        let stamp = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+        Some(Time(stamp.as_microsecond()))
+    }
 }
 
 impl Span {

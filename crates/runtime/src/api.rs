@@ -1,7 +1,9 @@
 //! What callers of the runtime ask and what they are answered. No behaviour lives here.
 
+mod batch;
 mod declared;
 
+pub use batch::{Act, BATCH_RATE_DEFAULT, BATCH_RATE_MAX, BatchOrder, NewBatch, Preview};
 pub use declared::{DebounceSaid, Declared, RateSaid, ScheduleSaid, TerminalSaid};
 use machine::{
     Data, Fault, Time,
@@ -245,6 +247,46 @@ impl Default for Webhook {
     fn default() -> Webhook {
         Webhook { url: String::new(), types: vec![], secrets: vec![], attempts_max: 12, disabled: None }
     }
+}
+
+/// What is to be done by one worker, or called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// The worker or target.
+    pub name: String,
+    /// Rows, those under way counted.
+    pub deliveries: u64,
+    pub calls: u64,
+}
+
+impl Queue {
+    pub fn empty(name: &str) -> Queue {
+        Queue { name: name.to_owned(), deliveries: 0, calls: 0 }
+    }
+}
+
+/// One queue, and what of it nobody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDetail {
+    pub queue: Queue,
+    /// Deliveries that are due; counted up to a bound.
+    pub ready: u64,
+    /// Those that are not due yet, or that a worker has polled; counted up to a bound.
+    pub later: u64,
+    /// How long the one that is due longest has been so.
+    pub oldest_micros: u64,
+}
+
+/// What a tenant says of a type of events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventType {
+    pub name: String,
+    /// The JSON Schema that data of the type has to fit.
+    pub schema: Data,
+    /// Raised by every change; starts at 1.
+    pub version: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
 }
 
 /// The key of an event for a worker, the same on every attempt.

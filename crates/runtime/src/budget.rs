@@ -25,6 +25,11 @@ impl Budget {
         Budget { held: HELD_MAX, at: now }
     }
 
+    /// True if it is as good as new.
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
+        now.since(self.at).0.max(0) / 1_000_000 >= HELD_MAX / PER_SECOND
+    }
+
     /// Pays for an attempt; a retry for which nothing is left has to wait so long. `chance` is 0 to 1.
     pub(crate) fn spend(&mut self, is_retry: bool, now: Time, chance: f64) -> Result<(), Span> {
         let grown = now.since(self.at).0.max(0).saturating_mul(PER_SECOND) / 1_000_000;

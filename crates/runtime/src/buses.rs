@@ -4,46 +4,24 @@
 //! only lets them grow, and nobody inside waits for it. Of one key the oldest alone is carried, and it is deleted once the
 //! bus has confirmed it. What a bus refuses for good becomes a dead letter.
 
+mod carrying;
 pub(crate) mod inlets;
 pub(crate) mod resend;
 
 pub use inlets::Incomings;
 pub use resend::Between;
 
-use crate::{
-    deliveries::{self, settle::Settling},
-    engine::Engine,
-    finder::Alarm,
-    held::Hold,
-    patience::Patience,
-    subscribers,
-};
-use bus::{Carried, Carrier, Parcel};
-use machine::{Data, TenantId, Time, id, retry::RetryPolicy, time::Span};
+use crate::{engine::Engine, finder::Alarm, subscribers};
+use bus::Carrier;
+use machine::{Time, time::Span};
 use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
-use store::rows::{Claimed, DeliveryAsk, DeliveryRow, EventRow};
 use tokio::sync::Notify;
-use uuid::Uuid;
-use worker::{Class, Failure, Handled};
 
-/// Events that are carried together, and the most that is in memory of one bus.
-const TOGETHER_MAX: usize = 512;
-/// How long the pump waits when something is due that it may not take yet: another node carries what comes before it.
-const BLOCKED_WAIT: Span = Span::from_millis(200);
 const STORE_WAIT: Span = Span::from_millis(500);
-/// The wait after a bus did not answer; it doubles up to the last.
-const AWAY_WAIT: Span = Span::from_millis(100);
-const AWAY_WAIT_MAX: Span = Span::from_secs(15);
-/// An event that fails while others are carried is tried again for ever, later and later.
-const RETRY: RetryPolicy =
-    RetryPolicy { attempts_max: u32::MAX, base: Span::from_secs(1), factor: 2.0, cap: Span::from_secs(60) };
 
 const PREFIX: &str = "bus:";
 
@@ -100,7 +78,12 @@ pub fn worker_of(bus: &str) -> String {
 
 /// Whether deliveries for this worker are for a bus.
 pub(crate) fn is_bus(worker: &str) -> bool {
-    worker.starts_with(PREFIX)
+    name_of(worker).is_some()
+}
+
+/// The bus's own name, if deliveries for this worker are for one.
+pub(crate) fn name_of(worker: &str) -> Option<&str> {
+    worker.strip_prefix(PREFIX)
 }
 
 impl Buses {
@@ -171,6 +154,11 @@ impl Line {
         }
     }
 
+    /// How long it has not answered.
+    fn away_for(&self, now: Time) -> Span {
+        self.away.lock().as_ref().map_or(Span::ZERO, |(since, _)| now.since(*since))
+    }
+
     /// Says once that it is away, and once that it is back.
     fn answered(&self, failure: Option<&str>, now: Time) {
         let mut away = self.away.lock();
@@ -191,15 +179,6 @@ impl Line {
     }
 }
 
-/// An event on its way, and the row that says so.
-struct Carrying {
-    tenant: TenantId,
-    row: DeliveryRow,
-    events: Vec<(Uuid, Data)>,
-    parcel: Option<Parcel>,
-    _hold: Hold,
-}
-
 /// Carries until the node stops.
 pub(crate) async fn run(engine: Arc<Engine>, line: Arc<Line>) {
     let stopping = engine.tasks.stopping.clone();
@@ -215,160 +194,10 @@ pub(crate) async fn run(engine: Arc<Engine>, line: Arc<Line>) {
             continue;
         }
         line.alarm.reset();
-        if let Err(error) = round(&engine, &line).await {
+        if let Err(error) = carrying::round(&engine, &line).await {
             engine.tasks.heed(&error);
             tracing::warn!(%error, bus = line.bus.name, "looking for events to carry failed");
             line.alarm.at(engine.now().after(STORE_WAIT));
-        }
-    }
-}
-
-/// Carries everything that is due.
-async fn round(engine: &Arc<Engine>, line: &Line) -> Result<(), store::Error> {
-    let workers = vec![line.worker.clone()];
-    loop {
-        // A node with nothing to carry asks one question.
-        let next = engine.store.next_delivery(&workers).await?;
-        let Some(next) = next else { return Ok(()) };
-        if next > engine.now() {
-            line.alarm.at(next);
-            return Ok(());
-        }
-        let ask = DeliveryAsk {
-            node: engine.node,
-            now: engine.now(),
-            limit: TOGETHER_MAX,
-            workers: workers.clone(),
-            full: vec![],
-            pace: None,
-        };
-        let claimed = engine.store.claim_deliveries(&ask).await?;
-        if claimed.is_empty() {
-            line.alarm.at(engine.now().after(BLOCKED_WAIT));
-            return Ok(());
-        }
-        let Some(carrying) = with_events(engine, claimed).await else { return Ok(()) };
-        if !carry(engine, line, carrying).await {
-            return Ok(());
-        }
-    }
-}
-
-/// What was claimed, with its events. `None` if the node stops first.
-async fn with_events(engine: &Arc<Engine>, claimed: Vec<Claimed<DeliveryRow>>) -> Option<Vec<Carrying>> {
-    let held: Vec<_> = claimed
-        .into_iter()
-        .map(|Claimed { tenant, row }| (engine.held.hold(&tenant, row.key()), tenant, row))
-        .collect();
-    let mut wanted = BTreeMap::<&TenantId, Vec<Uuid>>::new();
-    for (_, tenant, row) in &held {
-        wanted.entry(tenant).or_default().extend(row.events.iter());
-    }
-    let mut read = HashMap::<Uuid, EventRow>::new();
-    for (tenant, ids) in wanted {
-        let mut patience = Patience::new();
-        loop {
-            match engine.store.events_of(tenant, &ids).await {
-                Ok(events) => break read.extend(events.into_iter().map(|event| (event.id, event))),
-                Err(error) => {
-                    engine.tasks.heed(&error);
-                    if !patience.wait(engine).await {
-                        return None;
-                    }
-                }
-            }
-        }
-    }
-    let carrying = held.into_iter().map(|(hold, tenant, row)| {
-        // A bus is given events one by one.
-        let event = row.events.iter().next().and_then(|id| read.remove(&id));
-        let parcel = event.as_ref().map(|event| Parcel {
-            tenant: tenant.clone(),
-            id: id::show(id::Kind::Event, event.id),
-            key: event.emitted_by.clone(),
-            event_type: event.event_type.clone(),
-            event: event.event.clone(),
-        });
-        let events = event.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default()));
-        Carrying { events: events.collect(), tenant, row, parcel, _hold: hold }
-    });
-    Some(carrying.collect())
-}
-
-/// Carries until everything is settled, however long the bus is away. `false` if the node stops: its rows are given
-/// back when it leaves.
-async fn carry(engine: &Arc<Engine>, line: &Line, mut carrying: Vec<Carrying>) -> bool {
-    let stopping = engine.tasks.stopping.clone();
-    let mut wait = AWAY_WAIT;
-    loop {
-        let parcels: Vec<Parcel> = carrying.iter().filter_map(|one| one.parcel.clone()).collect();
-        let began = engine.clock.steady_micros();
-        let answers = tokio::select! {
-            biased;
-            () = stopping.cancelled() => return false,
-            answers = line.bus.carrier.carry(&parcels) => answers,
-        };
-        let micros = engine.clock.steady_micros() - began;
-        let failure = answers.iter().find_map(|answer| match answer {
-            Carried::Failed(detail) => Some(detail.clone()),
-            _ => None,
-        });
-        let all_failed =
-            !answers.is_empty() && answers.iter().all(|answer| matches!(answer, Carried::Failed(_)));
-        line.answered(failure.as_deref().filter(|_| all_failed), engine.now());
-        if !all_failed {
-            settle(engine, line, std::mem::take(&mut carrying), answers, micros).await;
-            return !stopping.is_cancelled();
-        }
-        // Half of it at least, so that nodes that failed together do not come back together.
-        let pause = Span((wait.0 as f64 * (0.5 + engine.entropy.unit() / 2.0)) as i64);
-        wait = Span((wait.0 * 2).min(AWAY_WAIT_MAX.0));
-        let until = engine.now().after(pause);
-        tokio::select! {
-            biased;
-            () = stopping.cancelled() => return false,
-            () = engine.clock.sleep_until(until) => {}
-        }
-    }
-}
-
-/// Makes durable what the bus answered, one commit per tenant.
-async fn settle(
-    engine: &Arc<Engine>,
-    line: &Line,
-    carrying: Vec<Carrying>,
-    answers: Vec<Carried>,
-    micros: u64,
-) {
-    let mut answers = answers.into_iter();
-    let mut handled = HashMap::<String, Handled>::new();
-    let mut by_tenant = BTreeMap::<&TenantId, Vec<_>>::new();
-    for one in &carrying {
-        // An event that is gone has no parcel, and its row nothing to wait for.
-        let answer = one.parcel.as_ref().and_then(|_| answers.next());
-        if let (Some((event, _)), Some(answer)) = (one.events.first(), answer) {
-            handled.insert(deliveries::key_of(*event, &line.worker), line.handled(answer));
-        }
-        by_tenant.entry(&one.tenant).or_default().push((&one.row, one.events.as_slice()));
-    }
-    for (tenant, rows) in by_tenant {
-        let settling = Settling::of_own(engine, tenant, &line.worker, &RETRY);
-        settling.settle_all(&rows, &handled, micros).await;
-    }
-}
-
-impl Line {
-    fn handled(&self, answer: Carried) -> Handled {
-        match answer {
-            Carried::Confirmed => {
-                self.carried.fetch_add(1, Ordering::Relaxed);
-                Handled::done()
-            }
-            Carried::Refused(why) => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                Handled::Fail(Failure { class: Class::Validation, message: why })
-            }
-            Carried::Failed(why) => Handled::retry(why),
         }
     }
 }

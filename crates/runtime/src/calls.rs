@@ -8,7 +8,7 @@ use crate::{
     guards::{self, Blocked, Target, TargetKind},
     held::Hold,
     lanes::Item,
-    lost, scripts, slots, spans, trace,
+    lost, newer, scripts, slots, spans, trace,
     turn::{Source, Work},
 };
 use futures_util::FutureExt;
@@ -35,9 +35,10 @@ pub(crate) fn is_built_in(target: &str) -> bool {
     [HTTP, OPENAPI, SCRIPT].contains(&target)
 }
 
-/// Hands out every call that may run now.
+/// Hands out every call that may run now, unless the lease may be over.
 pub(crate) fn pump(engine: &Arc<Engine>) {
-    if engine.is_stopping() {
+    if engine.is_stopping() || !engine.may_begin() {
+        // The renewal of the lease comes back here.
         return;
     }
     lost::give_back(engine, engine.calls.take_parked());
@@ -97,6 +98,7 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     }
     let mut call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
+        Err(error) if newer::leave_call(engine, &tenant, &row, &error).await => return,
         Err(error) => {
             let mut work = work(&tenant, &row, Command::Pause, hold);
             return dead_letters::bury(engine, &mut work, Reason::Deserialization, &error.to_string());
@@ -106,7 +108,9 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
         return children::handle(engine, &tenant, &row, &call, hold).await;
     }
     let target = Target::of_call(&row, &call);
-    if let Some(blocked) = blocked(engine, &tenant, target.as_ref(), row.attempt) {
+    // A retry that the definition asks for is one too.
+    let is_retry = row.attempt > 1 || call.again;
+    if let Some(blocked) = blocked(engine, &tenant, target.as_ref(), is_retry) {
         drop(reservation);
         return park(engine, &tenant, &row, blocked, hold).await;
     }
@@ -156,9 +160,9 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
 }
 
 /// What is in the way of the attempt, if anything.
-fn blocked(engine: &Engine, tenant: &TenantId, target: Option<&Target>, attempt: u32) -> Option<Blocked> {
+fn blocked(engine: &Engine, tenant: &TenantId, target: Option<&Target>, is_retry: bool) -> Option<Blocked> {
     let chance = || engine.entropy.unit();
-    engine.guards.admit(tenant, target?, attempt > 1, engine.now(), chance).err()
+    engine.guards.admit(tenant, target?, is_retry, engine.now(), chance).err()
 }
 
 /// Puts the call back for later; no attempt is counted.
@@ -240,6 +244,7 @@ pub(crate) async fn try_again(
     let write = Write::RetryCall {
         instance: row.instance,
         token: row.token,
+        owner: row.owner,
         visible_at,
         attempt,
         last_error: Some(fault::storable(failure).into_bytes()),

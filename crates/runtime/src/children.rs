@@ -32,6 +32,9 @@ use uuid::Uuid;
 
 /// How long a call of the engine's own waits before it is looked at again when the store does not answer.
 const STORE_WAIT: Span = Span::from_millis(200);
+/// A call of the engine's own that cannot be answered yet is tried again after this part of its age, and after this at most.
+const AGAIN_PART: i64 = 8;
+const AGAIN_MAX: Span = Span::from_secs(30);
 
 /// A new instance whose rows are in somebody else's commit.
 pub(crate) struct Offspring {
@@ -185,7 +188,10 @@ pub(crate) async fn handle(engine: &Arc<Engine>, tenant: &TenantId, row: &CallRo
             drop(hold);
         }
         Err(Stop::Again(why)) => {
-            calls::try_again(engine, tenant, row, STORE_WAIT, row.attempt, why).await;
+            // The longer it has waited already the longer it may wait: what it waits for may take hours.
+            let age = engine.now().since(row.created_at);
+            let wait = Span(age.0 / AGAIN_PART).clamp(STORE_WAIT, AGAIN_MAX);
+            calls::try_again(engine, tenant, row, wait, row.attempt, why).await;
             drop(hold);
         }
     }
@@ -230,6 +236,8 @@ pub(crate) async fn program_of(
             let detail = format!("definition {namespace}/{name} version {version} is not deployed");
             Stop::Fault(Fault::new(Kind::Configuration, detail))
         }
+        // Nodes of the build that compiled it can start it; the parent waits for one.
+        Missing::Newer(detail) => Stop::Again(detail),
         Missing::Unusable(detail) => Stop::Fault(Fault::new(Kind::Configuration, detail)),
         Missing::Store(error) => error.into(),
     })

@@ -2,14 +2,17 @@
 //!
 //! While one batch is being made durable the next one fills: no timer, no added latency when idle, hundreds of
 //! commits per fsync under load. Beside a batch in flight another is sent only when enough commits wait for it: a batch
-//! costs the store nearly the same whatever its size. Every commit is answered by itself. Tenants take turns in a batch.
+//! costs the store nearly the same whatever its size. Every commit is answered by itself. Tenants take turns in a batch, and
+//! busy ones leave room for quiet ones.
 
+mod courtesy;
 mod queue;
 
-use crate::{options::Options, tasks::Tasks};
-use machine::TenantId;
+use crate::{clock::Clock, options::Options, tasks::Tasks};
+use courtesy::Courtesy;
+use machine::{TenantId, time::Span};
 use parking_lot::Mutex;
-use queue::Queue;
+use queue::{May, Next, Queue};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -18,7 +21,7 @@ use std::{
     },
 };
 use store::{Commit, Error, Outcome, Store};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 /// A commit with so many writes counts as one of a batch, and one with more as several: a batch takes about as long whatever
@@ -40,8 +43,12 @@ struct Shared {
     /// Something waits, a batch has ended, or nothing will come.
     changed: Notify,
     batches_in_flight: AtomicUsize,
+    batches_in_flight_max: AtomicUsize,
+    /// The same of all nodes together.
+    batches_of_all_max: usize,
     batch_min: usize,
     refused: AtomicBool,
+    clock: Arc<dyn Clock>,
 }
 
 pub(crate) struct Pipeline {
@@ -51,13 +58,22 @@ pub(crate) struct Pipeline {
     pub(crate) batch_min: usize,
     pub(crate) batches_in_flight_max: usize,
     pub(crate) commits_queued_max: usize,
+    pub(crate) courtesy: f64,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Pipeline {
-    pub(crate) fn new(options: &Options, store: Arc<dyn Store>, node: Uuid) -> Pipeline {
+    pub(crate) fn new(
+        options: &Options,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        node: Uuid,
+    ) -> Pipeline {
         Pipeline {
             store,
             node,
+            clock,
+            courtesy: options.courtesy,
             batch_max: options.batch_max,
             batch_min: options.batch_min,
             batches_in_flight_max: options.batches_in_flight_max,
@@ -68,10 +84,23 @@ impl Pipeline {
 
 impl Committer {
     pub(crate) fn start(tasks: &Arc<Tasks>, pipeline: Pipeline) -> Committer {
-        let queue = Mutex::new(Some(Queue::new(pipeline.commits_queued_max)));
+        let courtesy = Courtesy::new(pipeline.courtesy);
+        let queue = Mutex::new(Some(Queue::new(pipeline.commits_queued_max, courtesy)));
+        let clock = pipeline.clock.clone();
         let (ended, changed, refused) = (AtomicBool::new(false), Notify::new(), AtomicBool::new(false));
         let (batches_in_flight, batch_min) = (AtomicUsize::new(0), pipeline.batch_min);
-        let shared = Arc::new(Shared { queue, ended, changed, batches_in_flight, batch_min, refused });
+        let batches_in_flight_max = AtomicUsize::new(pipeline.batches_in_flight_max);
+        let shared = Arc::new(Shared {
+            queue,
+            ended,
+            changed,
+            batches_in_flight,
+            batches_in_flight_max,
+            batches_of_all_max: pipeline.batches_in_flight_max,
+            batch_min,
+            refused,
+            clock,
+        });
         let (driven, in_batches) = (Driven(shared.clone()), tasks.clone());
         tasks.spawn_pump(async move { drive(pipeline, driven, in_batches).await });
         Committer { shared }
@@ -90,6 +119,12 @@ impl Committer {
         }
     }
 
+    /// So many nodes share the store: together they have as many batches in flight as one alone would, each one at least.
+    pub(crate) fn share(&self, nodes: u32) {
+        let max = self.shared.batches_of_all_max / nodes.max(1) as usize;
+        self.shared.batches_in_flight_max.store(max.max(1), Ordering::Relaxed);
+    }
+
     /// True if the store did not take the last batch, for example because its disk is full.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.refused.load(Ordering::Relaxed)
@@ -103,14 +138,15 @@ impl Committer {
     /// Answers once the commit is durable, or says why it is not.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, Error> {
         let (reply, answer) = oneshot::channel();
-        let waiting = match self.shared.queue.lock().as_mut() {
+        let (waiting, is_quiet) = match self.shared.queue.lock().as_mut() {
             Some(queue) => {
-                let size = commit.writes.len() / WRITES_OF_ONE;
-                queue.push(&commit.tenant.clone(), (commit, reply), size)
+                let (tenant, size) = (commit.tenant.clone(), commit.writes.len() / WRITES_OF_ONE);
+                let is_quiet = queue.came(&tenant, size, self.shared.clock.steady_micros());
+                (queue.push(&tenant, (commit, reply), size), is_quiet)
             }
             None => return Err(Error::Unavailable("the node is stopping".to_owned())),
         };
-        if waiting == 1 || waiting == self.shared.batch_min {
+        if waiting == 1 || waiting == self.shared.batch_min || is_quiet {
             self.shared.changed.notify_one();
         }
         // A pipeline that died without answering leaves the outcome open.
@@ -138,51 +174,79 @@ impl Drop for Driven {
 
 impl Driven {
     /// What waits, as soon as anything does and no batch is in flight, or enough does; `None` once nothing will come.
-    async fn next(&self, batch_max: usize) -> Option<Vec<(Commit, Reply)>> {
+    /// With it, whether it is a batch of busy tenants that leave room for others.
+    async fn next(&self, batch_max: usize) -> Option<(Vec<(Commit, Reply)>, bool)> {
         loop {
-            {
+            let from = {
                 let mut queue = self.0.queue.lock();
                 let queue = queue.as_mut()?;
-                let is_alone = self.0.batches_in_flight.load(Ordering::SeqCst) == 0;
-                if queue.len() >= self.0.batch_min || (is_alone && queue.len() > 0) {
-                    return Some(queue.take(batch_max));
+                let in_flight = self.0.batches_in_flight.load(Ordering::SeqCst);
+                let max = self.0.batches_in_flight_max.load(Ordering::Relaxed);
+                let may = May {
+                    quiet: in_flight <= max,
+                    any: in_flight < max,
+                    usual: in_flight == 0 || (in_flight < max && queue.len() >= self.0.batch_min),
+                };
+                match queue.next(batch_max, may, self.0.clock.steady_micros()) {
+                    Next::Batch { items, busy } => return Some((items, busy)),
+                    Next::Later(from) if queue.len() > 0 => from,
+                    Next::Later(_) if self.0.ended.load(Ordering::SeqCst) => return None,
+                    Next::Later(from) => from,
                 }
+            };
+            let pause = async {
+                match from {
+                    Some(from) => {
+                        let micros = from.saturating_sub(self.0.clock.steady_micros());
+                        let until = self.0.clock.now().after(Span(micros as i64));
+                        self.0.clock.sleep_until(until).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.0.changed.notified() => {}
+                () = pause => {}
             }
-            if self.0.ended.load(Ordering::SeqCst) {
-                return None;
-            }
-            self.0.changed.notified().await;
         }
     }
 }
 
 /// A batch that has not been answered.
-struct Flight(Arc<Shared>);
+struct Flight {
+    shared: Arc<Shared>,
+    /// Of busy tenants that leave room for others.
+    busy: bool,
+}
 
 impl Flight {
-    fn begin(shared: &Arc<Shared>) -> Flight {
+    fn begin(shared: &Arc<Shared>, busy: bool) -> Flight {
         shared.batches_in_flight.fetch_add(1, Ordering::SeqCst);
-        Flight(shared.clone())
+        Flight { shared: shared.clone(), busy }
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.0.batches_in_flight.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_one();
+        self.shared.batches_in_flight.fetch_sub(1, Ordering::SeqCst);
+        if self.busy
+            && let Some(queue) = self.shared.queue.lock().as_mut()
+        {
+            queue.ended(self.shared.clock.steady_micros());
+        }
+        self.shared.changed.notify_one();
     }
 }
 
 async fn drive(pipeline: Pipeline, driven: Driven, tasks: Arc<Tasks>) {
-    let slots = Arc::new(Semaphore::new(pipeline.batches_in_flight_max));
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let Some(waiting) = driven.next(pipeline.batch_max).await else { return };
+        let Some((waiting, busy)) = driven.next(pipeline.batch_max).await else { return };
         let (batch, replies): (Vec<Commit>, Vec<Reply>) = waiting.into_iter().unzip();
         let store = pipeline.store.clone();
         let node = pipeline.node;
         let (of_batch, shared) = (tasks.clone(), driven.0.clone());
-        let flight = Flight::begin(&shared);
+        let flight = Flight::begin(&shared, busy);
         tasks.spawn(async move {
             match store.commit(node, batch).await {
                 Ok(outcomes) => {
@@ -200,7 +264,7 @@ async fn drive(pipeline: Pipeline, driven: Driven, tasks: Arc<Tasks>) {
                     }
                 }
             }
-            drop((slot, flight));
+            drop(flight);
         });
     }
 }

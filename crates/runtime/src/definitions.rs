@@ -6,7 +6,7 @@ use crate::{
 };
 use machine::{
     Program, TenantId,
-    ir::{self, Lifecycle},
+    ir::{self, Lifecycle, Unread},
     language::Problem,
 };
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ type Content = (Lifecycle, [u8; 32]);
 
 impl Programs {
     /// The program of a stored IR that tells at least so much of its instances.
-    fn of(&self, ir: &[u8], lifecycle: Lifecycle) -> Result<Arc<Program>, String> {
+    fn of(&self, ir: &[u8], lifecycle: Lifecycle) -> Result<Arc<Program>, Missing> {
         let key = (lifecycle, Sha256::digest(ir).into());
         if let Some(program) = self.0.lock().get(&key) {
             return Ok(program.clone());
@@ -70,8 +70,10 @@ struct Cache {
 pub(crate) enum Missing {
     /// Not deployed.
     Unknown,
-    /// Stored, but this build cannot execute it.
+    /// Stored, but no build can execute it.
     Unusable(String),
+    /// Stored by a newer build, of which there may be nodes.
+    Newer(String),
     Store(store::Error),
 }
 
@@ -95,7 +97,7 @@ impl Definitions {
         let row =
             self.store.definition(tenant, namespace, name, Some(version)).await.map_err(Missing::Store)?;
         let row = row.ok_or(Missing::Unknown)?;
-        let program = self.shared.of(&row.ir, self.lifecycle).map_err(Missing::Unusable)?;
+        let program = self.shared.of(&row.ir, self.lifecycle)?;
         self.remember(key, program.clone());
         Ok(program)
     }
@@ -118,6 +120,7 @@ impl Definitions {
             Missing::Unusable(detail) => {
                 Refusal::Conflict { code: "definition-unusable", detail, existing: None }
             }
+            Missing::Newer(detail) => Refusal::Unavailable(detail),
             Missing::Store(error) => crate::refusal::of_store(error),
         })
     }
@@ -153,16 +156,12 @@ impl Definitions {
 }
 
 /// Reads a stored IR and compiles its expressions.
-fn load(ir: &[u8]) -> Result<Program, String> {
-    let workflow: ir::Workflow = serde_json::from_slice(ir).map_err(|error| error.to_string())?;
-    if workflow.ir_version > ir::IR_VERSION {
-        return Err(format!(
-            "the definition was compiled by a newer build (IR {}, this build reads {})",
-            workflow.ir_version,
-            ir::IR_VERSION
-        ));
-    }
-    Program::new(workflow).map_err(|error| error.to_string())
+fn load(stored: &[u8]) -> Result<Program, Missing> {
+    let workflow = ir::read(stored).map_err(|unread| match unread {
+        Unread::Newer(_) => Missing::Newer(unread.to_string()),
+        Unread::Broken(_) => Missing::Unusable(unread.to_string()),
+    })?;
+    Program::new(workflow).map_err(|error| Missing::Unusable(error.to_string()))
 }
 
 /// The word of the warning.

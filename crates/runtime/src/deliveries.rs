@@ -4,6 +4,7 @@
 //! delivery is gone. A delivery that fails comes back alone, later; one that failed for good becomes a dead letter.
 
 pub(crate) mod once;
+mod outcomes;
 pub(crate) mod settle;
 mod terminal;
 pub(crate) mod watermarks;
@@ -148,6 +149,7 @@ async fn claim(engine: &Arc<Engine>, group: &Group) -> Result<usize, store::Erro
         limit,
         workers: group.workers.clone(),
         full: engine.deliveries.full(),
+        full_of: vec![],
         pace: group.pace,
     };
     let mut found = 0;
@@ -198,9 +200,10 @@ async fn events_of(engine: &Engine, claimed: &[Claimed<DeliveryRow>]) -> HashMap
     read
 }
 
-/// Hands out every delivery that may be handled now.
+/// Hands out every delivery that may be handled now, unless the lease may be over.
 pub(crate) fn pump(engine: &Arc<Engine>) {
-    if engine.is_stopping() {
+    if engine.is_stopping() || !engine.may_begin() {
+        // The renewal of the lease comes back here.
         return;
     }
     lost::give_back(engine, engine.deliveries.take_parked());
@@ -262,7 +265,7 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
                     answers.insert(delivery.key, Handled::fail(Class::Poison, detail.clone()));
                 }
                 (_, false) => {
-                    let answer = refused(engine, &delivery, name);
+                    let answer = refused(engine, tenant, &delivery.event, name);
                     answers.insert(delivery.key, answer);
                 }
             }
@@ -290,11 +293,11 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
 }
 
 /// What becomes of an event that names another tenant than the one it is delivered for.
-fn refused(engine: &Engine, delivery: &Delivery, worker: &str) -> Handled {
+pub(crate) fn refused(engine: &Engine, tenant: &TenantId, event: &Data, worker: &str) -> Handled {
     Metrics::add(&engine.metrics.foreign_events);
-    let named = delivery.attribute("tenantid").unwrap_or_default();
+    let named = event.get("tenantid").unwrap_or_default().to_text();
     tracing::error!(
-        target: "security", tenant = %delivery.tenant, worker, named,
+        target: "security", %tenant, worker, named,
         "an event that names another tenant was not handed over"
     );
     Handled::fail(Class::Auth, "the event names another tenant")
@@ -305,6 +308,7 @@ async fn park(engine: &Arc<Engine>, tenant: &TenantId, items: Vec<Item<Handed>>,
     let Blocked { until, why } = blocked;
     let writes = items.iter().map(|item| Write::RetryDelivery {
         id: item.row.row.id,
+        owner: item.row.row.owner,
         visible_at: until,
         attempt: item.row.row.attempt,
         last_error: Some(why.clone().into_bytes()),
@@ -351,7 +355,7 @@ async fn with_events(
 }
 
 /// Whether the event may be handed to a worker on behalf of the tenant: it names that tenant, or none.
-fn is_of(tenant: &TenantId, event: &Data) -> bool {
+pub(crate) fn is_of(tenant: &TenantId, event: &Data) -> bool {
     let named = event.get("tenantid");
     named.is_none_or(|named| named.as_str() == Some(tenant.as_str()))
 }

@@ -32,7 +32,7 @@ use store::Store;
 pub(crate) use reveal::Revealed;
 pub use rules::Range;
 pub use settings::{Proxy, Resolve, Settings, private_ranges, roots};
-pub(crate) use webhook::Message;
+pub(crate) use webhook::{Answered, Message};
 
 /// Idle connections kept per host, and for how long.
 const IDLE_PER_HOST_MAX: usize = 32;

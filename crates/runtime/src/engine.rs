@@ -11,6 +11,7 @@ use crate::{
     definitions::Definitions,
     deliveries::Handed,
     egress::Egress,
+    event_types::EventTypes,
     finder::Wake,
     flush::Flush,
     guards::Guards,
@@ -20,6 +21,7 @@ use crate::{
     lanes::Queue,
     lease::TakingOver,
     metrics::Metrics,
+    newer::Newer,
     options::Options,
     polls::Polls,
     sandbox::{NotRun, ScriptCall},
@@ -68,6 +70,10 @@ impl Evaluate for NoSandbox {
     }
 }
 
+/// Of a lease that was not renewed, the part within which effects are still begun: five sixths. Two renewals are missed by
+/// then, and the last sixth is for what was begun to reach whom it is for.
+const BEGINS_WITHIN: (i64, i64) = (5, 6);
+
 pub(crate) struct Engine {
     pub(crate) node: Uuid,
     pub(crate) store: Arc<dyn Store>,
@@ -94,6 +100,7 @@ pub(crate) struct Engine {
     /// Deliveries were due that this node had no room for.
     pub(crate) deliveries_left: AtomicBool,
     pub(crate) subscribers: Subscribers,
+    pub(crate) event_types: EventTypes,
     /// Wakes those who ask for deliveries of workers that are somewhere else.
     pub(crate) polled: Notify,
     pub(crate) buses: Buses,
@@ -117,6 +124,7 @@ pub(crate) struct Engine {
     /// When the finder began the look that it is at, in microseconds of the steady clock; 0 if it is at none.
     pub(crate) looking_since: AtomicU64,
     pub(crate) taking_over: TakingOver,
+    pub(crate) newer: Newer,
     /// No other process can be using the store.
     pub(crate) sole: bool,
 }
@@ -138,8 +146,25 @@ impl Engine {
 
     /// False once the lease may have ended: another node may take this one over at any moment.
     pub(crate) fn holds_lease(&self) -> bool {
+        self.lease_age().is_some_and(|age| age < self.options.lease.0)
+    }
+
+    /// False once a renewal is overdue: they come every third of a lease.
+    pub(crate) fn renewed_lately(&self) -> bool {
+        self.lease_age().is_some_and(|age| age < self.options.lease.0 / 2)
+    }
+
+    /// How long ago the last renewal was asked for, by a clock that goes on while the process stands still.
+    fn lease_age(&self) -> Option<i64> {
         let age = self.clock.steady_micros().saturating_sub(self.renewed_at.load(Ordering::Relaxed));
-        i64::try_from(age).is_ok_and(|age| age < self.options.lease.0)
+        i64::try_from(age).ok()
+    }
+
+    /// False once so much of the lease is over that another node may soon do what this one begins now. What is in memory
+    /// then stays where it is until the lease is renewed. Nobody else can take over where nobody else can be.
+    pub(crate) fn may_begin(&self) -> bool {
+        let (part, of) = BEGINS_WITHIN;
+        self.sole || self.lease_age().is_some_and(|age| age < self.options.lease.0 / of * part)
     }
 
     /// False while a look for work has not been answered for as long as a lease lasts.

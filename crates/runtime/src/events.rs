@@ -9,7 +9,7 @@ use crate::{
     api::{Published, Refusal},
     collections::{self, Caused},
     engine::Engine,
-    errors,
+    errors, event_types,
     metrics::Metrics,
     patience::Patience,
     refusal,
@@ -59,6 +59,10 @@ pub(crate) async fn publish_of(
     let now = engine.now_of(tenant);
     let (mut row, event) = read(engine, tenant, event, now)?;
     row.emitted_by = emitted_by.map(str::to_owned);
+    if let Err(refusal) = event_types::check(engine, tenant, &row.event_type, &event).await {
+        // One that was published before the schema became what it is was taken, and still is.
+        return published_before(engine, tenant, &row).await?.ok_or(refusal);
+    }
     let wanting = collections::wanting(engine, tenant, &row).await?;
     let _turn = engine.collecting.turn(&wanting).await;
     for attempt in 0..TRIES_MAX {
@@ -246,11 +250,20 @@ impl Publishing {
     }
 
     async fn known(&self) -> Result<Published, Refusal> {
-        let there = self.engine.store.event_of(&self.tenant, &self.row.source, &self.row.event_id).await;
-        let there = there.map_err(refusal::of_store)?;
-        let there = there.ok_or_else(|| Refusal::Unavailable("the event moved; retry".to_owned()))?;
-        Ok(Published { id: there.id, replayed: true, started: vec![] })
+        let there = published_before(&self.engine, &self.tenant, &self.row).await?;
+        there.ok_or_else(|| Refusal::Unavailable("the event moved; retry".to_owned()))
     }
+}
+
+/// What is answered for an event of which there is one with the same source and id.
+async fn published_before(
+    engine: &Engine,
+    tenant: &TenantId,
+    row: &EventRow,
+) -> Result<Option<Published>, Refusal> {
+    let there = engine.store.event_of(tenant, &row.source, &row.event_id).await;
+    let there = there.map_err(refusal::of_store)?;
+    Ok(there.map(|there| Published { id: there.id, replayed: true, started: vec![] }))
 }
 
 /// What a decision changes about the subscriptions of its instance. `true` if it begins to listen.

@@ -7,7 +7,7 @@ use crate::{
     calls,
     dead_letters::{self, Reason},
     engine::Engine,
-    events,
+    event_types, events,
     lost::Suspects,
     outage::Outage,
     retention, runs, slots, subscribers,
@@ -44,6 +44,8 @@ pub(crate) struct Wake {
     queues: Alarm,
     /// For the pump of schedules.
     pub(crate) slots: Alarm,
+    /// For the pump of batches.
+    pub(crate) batches: Alarm,
     /// For the pump of deliveries.
     pub(crate) deliveries: Alarm,
     /// For retention: a tenant that was deleted may go.
@@ -89,6 +91,7 @@ impl Wake {
         Wake {
             queues: Alarm::new(),
             slots: Alarm::new(),
+            batches: Alarm::new(),
             deliveries: Alarm::new(),
             departures: Alarm::new(),
             outbox: Notify::new(),
@@ -183,6 +186,9 @@ impl Rounds {
         if let Some(due) = outlook.slots {
             engine.wake.slots.at(due);
         }
+        if let Some(due) = outlook.batches {
+            engine.wake.batches.at(due);
+        }
         if let Some(due) = outlook.deliveries {
             engine.wake.deliveries.at(due);
         }
@@ -206,6 +212,10 @@ pub(crate) async fn remind(engine: &Arc<Engine>) {
     if let Err(error) = subscribers::reload(engine).await {
         engine.tasks.heed(&error);
         tracing::warn!(%error, "reading the workers of tenants failed");
+    }
+    if let Err(error) = event_types::reload(engine).await {
+        engine.tasks.heed(&error);
+        tracing::warn!(%error, "reading the types of events failed");
     }
     if let Err(refusal) = runs::put_all(engine).await {
         tracing::warn!(%refusal, "schedules of workers could not be put in line");
@@ -282,6 +292,7 @@ async fn put_back(engine: &Arc<Engine>, tenant: &TenantId, calls: Vec<CallRow>) 
     let writes = calls.into_iter().map(|row| Write::RetryCall {
         instance: row.instance,
         token: row.token,
+        owner: row.owner,
         visible_at,
         attempt: row.attempt,
         last_error: row.last_error,

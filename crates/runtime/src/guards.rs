@@ -18,7 +18,7 @@ use std::{
 use store::rows::CallRow;
 use worker::{Class, Handled};
 
-/// Targets kept in mind; beyond it those that are well are forgotten.
+/// Targets kept in mind; beyond it those that are well are forgotten, and then those of the tenant that has most.
 const TARGETS_MAX: usize = 10_000;
 
 /// What a breaker is for.
@@ -59,7 +59,12 @@ impl Target {
             worker => return Some(Target::worker(worker)),
         };
         let address = call.input.get(member)?;
-        let url = url::Url::parse(address.as_str()?).ok()?;
+        Target::of_address(address.as_str()?)
+    }
+
+    /// Where a URL leads; nothing if it cannot be read.
+    pub(crate) fn of_address(url: &str) -> Option<Target> {
+        let url = url::Url::parse(url).ok()?;
         let (host, port) = (url.host_str()?, url.port_or_known_default()?);
         Some(Target { kind: TargetKind::Endpoint, name: format!("{host}:{port}") })
     }
@@ -81,8 +86,52 @@ pub struct ShownBreaker {
 }
 
 struct Guard {
-    breaker: Breaker,
+    /// None where breakers are off.
+    breaker: Option<Breaker>,
     budget: Budget,
+}
+
+impl Guard {
+    fn is_closed(&self) -> bool {
+        self.breaker.as_ref().is_none_or(Breaker::is_closed)
+    }
+
+    /// True if nothing would be lost with it.
+    fn is_idle(&self, now: Time) -> bool {
+        match &self.breaker {
+            Some(breaker) => breaker.is_idle(now),
+            None => self.budget.is_idle(now),
+        }
+    }
+}
+
+/// By tenant and target.
+type All = BTreeMap<(TenantId, Target), Guard>;
+
+/// Forgets some if there is no room for another one. A tenant with ever new targets forgets its own.
+fn make_room(all: &mut All, now: Time) {
+    if all.len() < TARGETS_MAX {
+        return;
+    }
+    all.retain(|_, guard| !guard.is_idle(now));
+    if all.len() < TARGETS_MAX {
+        return;
+    }
+    let mut counts = BTreeMap::<TenantId, usize>::new();
+    all.keys().for_each(|(tenant, _)| *counts.entry(tenant.clone()).or_default() += 1);
+    let Some(most) = counts.into_iter().max_by_key(|(_, count)| *count).map(|(tenant, _)| tenant) else {
+        return;
+    };
+    let before = all.len();
+    all.retain(|(tenant, _), guard| *tenant != most || !guard.is_closed());
+    if all.len() == before {
+        // All of them are open: every second one, so that this is not done for each that comes.
+        let mut at = 0;
+        all.retain(|(tenant, _), _| {
+            at += usize::from(*tenant == most);
+            *tenant != most || at % 2 == 0
+        });
+    }
 }
 
 /// Everything that is guarded on this node.
@@ -92,7 +141,7 @@ pub(crate) struct Guards {
     retry_budget: bool,
     /// False until anything has failed, which spares a look-up.
     any: AtomicBool,
-    all: Mutex<BTreeMap<(TenantId, Target), Guard>>,
+    all: Mutex<All>,
 }
 
 impl Guards {
@@ -128,8 +177,8 @@ impl Guards {
         let mut all = self.all.lock();
         let Some(guard) = all.get_mut(&(tenant.clone(), target.clone())) else { return Ok(()) };
         let (name, kind) = (&target.name, target.kind.word());
-        if self.rule(target.kind).is_some()
-            && let Err(until) = guard.breaker.admit(now)
+        if let Some(breaker) = &mut guard.breaker
+            && let Err(until) = breaker.admit(now)
         {
             // Not all at once when it closes: within as long again.
             let spread = Span((until.since(now).0.max(0) as f64 * chance()) as i64);
@@ -147,7 +196,10 @@ impl Guards {
 
     /// Takes note of attempts that ended.
     pub(crate) fn record(&self, tenant: &TenantId, target: &Target, went_well: &[bool], now: Time) {
-        let Some(rule) = self.rule(target.kind) else { return };
+        let rule = self.rule(target.kind);
+        if rule.is_none() && !self.retry_budget {
+            return;
+        }
         let all_well = went_well.iter().all(|well| *well);
         if all_well && !self.any.load(Ordering::Acquire) {
             return;
@@ -157,41 +209,41 @@ impl Guards {
         if all_well && !all.contains_key(&key) {
             return;
         }
-        if all.len() >= TARGETS_MAX {
-            all.retain(|_, guard| !guard.breaker.is_idle(now));
+        if !all.contains_key(&key) {
+            make_room(&mut all, now);
         }
-        let fresh = || Guard { breaker: Breaker::new(rule, now), budget: Budget::new(now) };
+        let fresh = || Guard { breaker: rule.map(|rule| Breaker::new(rule, now)), budget: Budget::new(now) };
         let guard = all.entry(key).or_insert_with(fresh);
-        let was_closed = guard.breaker.is_closed();
-        went_well.iter().for_each(|well| guard.breaker.record(*well, now));
         self.any.store(true, Ordering::Release);
-        if was_closed != guard.breaker.is_closed() {
+        let Some(breaker) = &mut guard.breaker else { return };
+        let was_closed = breaker.is_closed();
+        went_well.iter().for_each(|well| breaker.record(*well, now));
+        if was_closed != breaker.is_closed() {
             let (kind, target) = (target.kind.word(), &target.name);
-            tracing::warn!(%tenant, kind, target, state = guard.breaker.show().word, "breaker");
+            tracing::warn!(%tenant, kind, target, state = breaker.show().word, "breaker");
         }
     }
 
     pub(crate) fn state(&self, tenant: &TenantId, target: &Target) -> Option<BreakerState> {
         let all = self.all.lock();
-        all.get(&(tenant.clone(), target.clone())).map(|guard| guard.breaker.show())
+        all.get(&(tenant.clone(), target.clone()))?.breaker.as_ref().map(Breaker::show)
     }
 
     /// The tenant's, by kind and name.
     pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Vec<ShownBreaker> {
         let all = self.all.lock();
         let own = all.iter().filter(|((of, _), _)| of == tenant);
-        own.map(|((_, target), guard)| ShownBreaker {
-            kind: target.kind,
-            target: target.name.clone(),
-            state: guard.breaker.show(),
-        })
-        .collect()
+        let shown = |((_, target), guard): (&(TenantId, Target), &Guard)| {
+            let state = guard.breaker.as_ref()?.show();
+            Some(ShownBreaker { kind: target.kind, target: target.name.clone(), state })
+        };
+        own.filter_map(shown).collect()
     }
 
     /// Those that are not closed, of all tenants.
     pub(crate) fn open(&self) -> Vec<(TenantId, TargetKind, String)> {
         let all = self.all.lock();
-        let open = all.iter().filter(|(_, guard)| !guard.breaker.is_closed());
+        let open = all.iter().filter(|(_, guard)| !guard.is_closed());
         open.map(|((tenant, target), _)| (tenant.clone(), target.kind, target.name.clone())).collect()
     }
 
@@ -200,8 +252,9 @@ impl Guards {
         let mut all = self.all.lock();
         let mut own = all.iter_mut().filter(|((of, target), _)| of == tenant && target.name == name);
         let ((_, target), guard) = own.next()?;
-        guard.breaker.force(now);
-        Some(ShownBreaker { kind: target.kind, target: target.name.clone(), state: guard.breaker.show() })
+        let breaker = guard.breaker.as_mut()?;
+        breaker.force(now);
+        Some(ShownBreaker { kind: target.kind, target: target.name.clone(), state: breaker.show() })
     }
 
     /// The tenant is gone.
@@ -215,8 +268,12 @@ impl Guards {
 pub(crate) fn is_endpoints(fault: &Fault) -> bool {
     let of =
         |kind: machine::fault::Kind| fault.is_type(&format!("{}{}", machine::fault::TYPE_BASE, kind.word()));
-    let unwell = fault.status >= 500 || fault.status == 408 || fault.status == 429;
-    of(machine::fault::Kind::Timeout) || (of(machine::fault::Kind::Communication) && unwell)
+    of(machine::fault::Kind::Timeout) || (of(machine::fault::Kind::Communication) && is_unwell(fault.status))
+}
+
+/// Whether an endpoint that answers so is not well.
+pub(crate) fn is_unwell(status: u16) -> bool {
+    status >= 500 || status == 408 || status == 429
 }
 
 /// Whether a worker did what it is there for: one that says what is wrong with an event does.
@@ -263,16 +320,35 @@ mod tests {
         let mail = Target::worker("mail");
         let admit = |is_retry| guards.admit(&tenant("acme"), &mail, is_retry, Time(0), || 0.0);
         assert!((0..500).all(|_| admit(true).is_ok()), "nothing is known of it");
-        // Without a rule nothing is kept in mind.
-        guards.record(&tenant("acme"), &mail, &[false], Time(0));
-        assert!(admit(true).is_ok());
-        let never = BreakerRule { attempts_min: u32::MAX, ..BreakerRule::WORKER };
-        let guards = Guards::new(&Options { kill_switch: Some(never), ..Options::default() });
-        let admit = |is_retry| guards.admit(&tenant("acme"), &mail, is_retry, Time(0), || 0.0);
+        // Without a kill switch there is no breaker, and the budget holds.
         guards.record(&tenant("acme"), &mail, &[false], Time(0));
         assert_eq!((0..500).filter(|_| admit(true).is_ok()).count(), 100);
         assert!((0..500).all(|_| admit(false).is_ok()));
         assert_eq!((0..500).filter(|_| admit(true).is_ok()).count(), 100, "a fifth");
+        assert!(guards.of_tenant(&tenant("acme")).is_empty() && guards.open().is_empty());
+        let neither = Options { kill_switch: None, retry_budget: false, ..Options::default() };
+        let guards = Guards::new(&neither);
+        guards.record(&tenant("acme"), &mail, &[false], Time(0));
+        assert!(!guards.any.load(Ordering::Acquire), "nothing is kept in mind");
+    }
+
+    #[test]
+    fn a_tenant_with_ever_new_targets_forgets_its_own() {
+        let guards = Guards::new(&Options::default());
+        let target = |at: usize| Target { kind: TargetKind::Endpoint, name: format!("{at}:443") };
+        guards.record(&tenant("zoo"), &target(0), &[false; 100], Time(0));
+        for at in 0..TARGETS_MAX * 2 {
+            // Some are open, so that none of these is idle.
+            guards.record(
+                &tenant("acme"),
+                &target(at),
+                if at % 2 == 0 { &[false; 100] } else { &[false; 1] },
+                Time(0),
+            );
+            assert!(guards.all.lock().len() <= TARGETS_MAX);
+        }
+        assert_eq!(guards.of_tenant(&tenant("zoo")).len(), 1);
+        assert!(guards.of_tenant(&tenant("acme")).len() > TARGETS_MAX / 4);
     }
 
     #[test]

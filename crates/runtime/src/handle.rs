@@ -1,7 +1,10 @@
 //! The one way to ask the runtime for something. Cheap to clone.
 
+mod batches;
 mod buses;
+mod event_types;
 mod letters;
+mod queues;
 mod standing;
 mod webhooks;
 mod workers;
@@ -508,6 +511,11 @@ impl Handle {
     pub fn is_ready(&self) -> bool {
         let engine = &self.engine;
         !engine.is_stopping() && !engine.committer.is_refused() && engine.holds_lease() && engine.finds_work()
+    }
+
+    /// True if the store has just answered a renewal of the lease: whoever wants to know whether it answers need not ask.
+    pub fn hears_store(&self) -> bool {
+        self.engine.renewed_lately()
     }
 
     /// Counters since start, for `/metrics`.

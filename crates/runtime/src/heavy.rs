@@ -63,6 +63,15 @@ impl Heavy {
         answer
     }
 
+    /// Does what is known to take long.
+    pub(crate) async fn alone<T>(&self, tenant: &TenantId, work: impl FnOnce() -> T) -> T {
+        if !self.has_threads {
+            return work();
+        }
+        let _place = self.gate.enter(tenant).await;
+        tokio::task::block_in_place(work)
+    }
+
     fn is_marked(&self, tenant: &TenantId) -> bool {
         self.count.load(Ordering::Relaxed) > 0 && self.tenants.lock().contains_key(tenant)
     }

@@ -8,11 +8,14 @@ use store::{Hint, hint::Ended};
 
 /// Everybody who waits for an end looks into the store at most this often: under load each hint would make them all look.
 const ALL_LOOK_WAIT: Span = Span::from_secs(1);
+/// Who waits for an instance that this node is carrying on looks only every so many times: it is most likely this node
+/// that will end it, and with two busy nodes every waiter of both would ask the store every second.
+const OWN_LOOK_EVERY: u64 = 10;
 
 /// Passes on what is heard until the node stops.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
-    let mut all_look_at = None;
+    let (mut all_look_at, mut looks) = (None, 0_u64);
     loop {
         let all_look = async {
             match all_look_at {
@@ -24,7 +27,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             biased;
             () = stopping.cancelled() => return,
             () = all_look => {
-                engine.hub.may_have_ended(&Ended::Many);
+                looks += 1;
+                let spares_own = !looks.is_multiple_of(OWN_LOOK_EVERY);
+                engine.hub.may_have_ended(&Ended::Many, |key| spares_own && engine.slots.has(key));
                 all_look_at = None;
                 continue;
             }
@@ -54,12 +59,13 @@ async fn heed(engine: &Arc<Engine>, hint: Hint) {
     if hint.queues {
         engine.wake.at(engine.now());
         engine.wake.deliveries.at(engine.now());
+        engine.wake.batches.at(engine.now());
         engine.buses.wake(engine.now());
         engine.webhooks.alarm.at(engine.now());
         engine.polled.notify_waiters();
     }
     if hint.ended != Ended::Many {
-        engine.hub.may_have_ended(&hint.ended);
+        engine.hub.may_have_ended(&hint.ended, |_| false);
     }
 }
 

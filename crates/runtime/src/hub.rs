@@ -83,10 +83,10 @@ impl Hub {
         }
     }
 
-    /// Another node says so: whoever waits for one of these looks for himself.
-    pub(crate) fn may_have_ended(&self, ended: &Ended) {
-        for ((_, instance), sender) in self.waiters.lock().iter() {
-            if ended.may_be(*instance) {
+    /// Another node says so: whoever waits for one of these looks for himself, unless `is_spared`.
+    pub(crate) fn may_have_ended(&self, ended: &Ended, is_spared: impl Fn(&(TenantId, Uuid)) -> bool) {
+        for (key, sender) in self.waiters.lock().iter() {
+            if ended.may_be(key.1) && !is_spared(key) {
                 sender.send_replace(Told::Look);
             }
         }
@@ -155,9 +155,9 @@ mod tests {
     async fn whoever_waits_for_another_nodes_instance_is_told_to_look() {
         let (hub, tenant, id) = (Hub::new(), TenantId::new("acme").expect("valid"), Uuid::from_u128(1));
         let mut end = hub.end_of(&tenant, id);
-        hub.may_have_ended(&Ended::Many);
+        hub.may_have_ended(&Ended::Many, |_| false);
         assert_eq!(end.wait().await, None);
-        hub.may_have_ended(&Ended::These([Uuid::from_u128(2)].into()));
+        hub.may_have_ended(&Ended::These([Uuid::from_u128(2)].into()), |_| false);
         hub.ended(&tenant, id, || InstanceResult::Cancelled);
         assert_eq!(end.wait().await, Some(InstanceResult::Cancelled));
     }

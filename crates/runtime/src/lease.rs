@@ -3,7 +3,7 @@
 //! A renewal waits for nothing but the store's answer to it. A take-over may have to wait for what the other node left in
 //! flight, for as long as the store lets it; it goes on beside the renewals, one at a time.
 
-use crate::{engine::Engine, outage::Outage};
+use crate::{calls, deliveries, engine::Engine, outage::Outage};
 use machine::{Time, time::Span};
 use std::sync::{
     Arc,
@@ -30,15 +30,19 @@ pub(crate) async fn keep(engine: Arc<Engine>) {
         }
         let asked_at = engine.clock.steady_micros();
         match engine.store.renew(engine.node, engine.now(), engine.options.lease.as_millis()).await {
-            Ok(Renewed { another_ended, now }) => {
+            Ok(Renewed { another_ended, now, nodes }) => {
                 outage.worked();
                 engine.renewed_at.store(asked_at, Ordering::Relaxed);
                 pause = period;
                 if let Some(now) = now {
                     engine.clock.heard(now, asked_at);
                 }
+                engine.committer.share(nodes);
                 // Where nobody asks for anything, the lease is what finds out that there is room again.
                 engine.committer.try_again();
+                // What was not begun because the lease was too old.
+                calls::pump(&engine);
+                deliveries::pump(&engine);
                 if another_ended && !engine.sole {
                     begin_take_over(&engine);
                 }

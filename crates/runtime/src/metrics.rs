@@ -7,8 +7,27 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// (tenant, target, outcome).
-type MessageKey = (String, String, &'static str);
+/// What stands for tenants, targets and types beyond the bound.
+const OTHER: &str = "other";
+
+/// (tenant, target, event type, outcome).
+type MessageKey = (String, String, String, &'static str);
+
+/// What a message was about; `event_type` is empty for what is no event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) event_type: &'a str,
+    /// `processed`, `duplicate`, `retried` or `dead-lettered`.
+    pub(crate) outcome: &'static str,
+}
+
+impl Of<'_> {
+    fn key(&self) -> MessageKey {
+        (self.tenant.to_owned(), self.target.to_owned(), self.event_type.to_owned(), self.outcome)
+    }
+}
 
 #[derive(Default)]
 struct Messages {
@@ -36,9 +55,15 @@ pub(crate) struct Metrics {
     pub(crate) tenants_purged: AtomicU64,
     pub(crate) foreign_events: AtomicU64,
     messages: Mutex<BTreeMap<MessageKey, Messages>>,
+    /// Combinations of tenant, target, type and outcome that are told apart.
+    series_max: usize,
 }
 
 impl Metrics {
+    pub(crate) fn new(series_max: usize) -> Metrics {
+        Metrics { series_max, ..Metrics::default() }
+    }
+
     pub(crate) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -55,29 +80,32 @@ impl Metrics {
         self.error_writes.fetch_add(cost.error_writes, Ordering::Relaxed);
     }
 
-    /// Counts one message: `outcome` is `processed`, `retried` or `dead-lettered`.
+    /// Counts one message that is no event.
     pub(crate) fn message(&self, tenant: &str, target: &str, outcome: &'static str, micros: u64) {
-        self.messages(tenant, target, outcome, 1, micros);
+        self.messages(Of { tenant, target, event_type: "", outcome }, 1, micros);
     }
 
-    /// Counts several that were handled as one.
-    pub(crate) fn messages(
-        &self,
-        tenant: &str,
-        target: &str,
-        outcome: &'static str,
-        count: u64,
-        micros: u64,
-    ) {
+    /// Counts several that were handled as one. What is new beyond the bound counts for `other`: first of its type, then of
+    /// everything, so that whoever makes up names does not fill the memory of those who collect them.
+    pub(crate) fn messages(&self, of: Of<'_>, count: u64, micros: u64) {
         let mut messages = self.messages.lock();
-        let entry = messages.entry((tenant.to_owned(), target.to_owned(), outcome)).or_default();
+        let of_type = Of { event_type: OTHER, ..of };
+        let whole = Of { tenant: OTHER, target: OTHER, event_type: OTHER, ..of };
+        let key = match messages.len() < self.series_max {
+            true => of.key(),
+            false => {
+                let known = [of.key(), of_type.key()].into_iter().find(|key| messages.contains_key(key));
+                known.unwrap_or_else(|| whole.key())
+            }
+        };
+        let entry = messages.entry(key).or_default();
         entry.count += count;
         entry.micros += micros;
     }
 
     /// Nothing is said of a tenant that is gone.
     pub(crate) fn forget(&self, tenant: &str) {
-        self.messages.lock().retain(|(of, _, _), _| of != tenant);
+        self.messages.lock().retain(|(of, _, _, _), _| of != tenant);
     }
 
     pub(crate) fn read(&self) -> Vec<Metric> {
@@ -115,15 +143,17 @@ impl Metrics {
                 value: counter.load(Ordering::Relaxed) as f64,
             })
             .collect();
-        for ((tenant, target, outcome), Messages { count, micros }) in self.messages.lock().iter() {
+        for ((tenant, target, event_type, outcome), Messages { count, micros }) in self.messages.lock().iter()
+        {
             let labels = vec![
                 ("tenant", tenant.clone()),
                 ("target", target.clone()),
+                ("event_type", event_type.clone()),
                 ("outcome", outcome.to_string()),
             ];
             all.push(Metric {
                 name: "windlass_messages_total",
-                help: "calls and deliveries handled, by tenant, target and outcome",
+                help: "calls and deliveries handled, by tenant, target, event type and outcome",
                 kind: "counter",
                 labels: labels.clone(),
                 value: *count as f64,
@@ -137,5 +167,38 @@ impl Metrics {
             });
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_the_bound_are_other() {
+        let metrics = Metrics::new(3);
+        let count = |tenant: &str, event_type: &str| {
+            metrics.messages(Of { tenant, target: "mail", event_type, outcome: "processed" }, 1, 0);
+        };
+        for event_type in ["a", "b", "other", "c", "d", "a"] {
+            count("acme", event_type);
+        }
+        count("globex", "a");
+        let all = metrics.messages.lock();
+        let found: Vec<(&str, &str, &str, u64)> = all
+            .iter()
+            .map(|((tenant, target, event_type, _), one)| {
+                (tenant.as_str(), target.as_str(), event_type.as_str(), one.count)
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("acme", "mail", "a", 2),
+                ("acme", "mail", "b", 1),
+                ("acme", "mail", "other", 3),
+                ("other", "other", "other", 1)
+            ]
+        );
     }
 }

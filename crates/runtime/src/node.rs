@@ -3,6 +3,7 @@
 use crate::{
     Handle,
     asked::Asked,
+    batches,
     buses::{self, Bus, Buses},
     callees::Callees,
     clock::{Clock, Dice, Entropy, SystemClock},
@@ -13,6 +14,7 @@ use crate::{
     deliveries,
     egress::Egress,
     engine::{Engine, Evaluate, NoSandbox},
+    event_types::{self, EventTypes},
     finder::{self, Wake},
     flush::Flush,
     guards::Guards,
@@ -23,6 +25,7 @@ use crate::{
     lanes::Queue,
     lease::{self, TakingOver},
     metrics::Metrics,
+    newer::Newer,
     options::Options,
     outbox,
     polls::Polls,
@@ -120,13 +123,14 @@ impl Node {
         let Parts { store, clock, entropy, evaluator, buses, workers, options, programs, .. } = parts;
         let Parts { secrets, sole, hints, spans, crash, .. } = parts;
         usable(&options, &workers)?;
+        let workers: Vec<Declaration> = workers.into_iter().map(|worker| options.over(worker)).collect();
         let now = clock.now();
         let joined_at = clock.steady_micros();
         let node = entropy.id(now);
         store.join(node, now, options.lease.as_millis()).await?;
         let origin = Arc::new(origin(&store, &entropy, &options).await?);
         let tasks = Arc::new(Tasks::new(crash));
-        let pipeline = Pipeline::new(&options, store.clone(), node);
+        let pipeline = Pipeline::new(&options, store.clone(), clock.clone(), node);
         let subscribers = Subscribers::new(&workers, &buses);
         let callees = Callees::new(workers);
         let engine = Arc::new(Engine {
@@ -143,6 +147,7 @@ impl Node {
             deliveries: Queue::of_deliveries(&options, &subscribers),
             deliveries_left: AtomicBool::new(false),
             subscribers,
+            event_types: EventTypes::default(),
             polled: Notify::new(),
             buses: Buses::new(buses, now),
             webhooks: Webhooks::new(now),
@@ -157,12 +162,13 @@ impl Node {
             hints,
             // Where others publish too, this node cannot know that nothing is kept.
             keeps_events: AtomicBool::new(!sole || store.keeps_events().await?),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(options.metrics_series_max),
             spans,
             heavy: Heavy::new(),
             renewed_at: AtomicU64::new(joined_at),
             looking_since: AtomicU64::new(0),
             taking_over: TakingOver::default(),
+            newer: Newer::default(),
             sole,
             store,
             clock,
@@ -193,6 +199,7 @@ impl Node {
         engine.clocks.set(engine.store.clocks().await?);
         tenants::reload(engine).await?;
         subscribers::reload(engine).await?;
+        event_types::reload(engine).await?;
         runs::put_all(engine).await.map_err(|refusal| store::Error::Unavailable(refusal.to_string()))?;
         // A stop waits for the finder, so that it claims nothing after the node has left.
         tasks.spawn(finder::run(engine.clone()));
@@ -204,6 +211,7 @@ impl Node {
             tasks.spawn_pump(buses::run(engine.clone(), line.clone()));
             tasks.spawn_pump(buses::inlets::run(engine.clone(), line.clone()));
         }
+        tasks.spawn_pump(batches::run(engine.clone()));
         tasks.spawn_pump(retention::run(engine.clone()));
         tasks.spawn_pump(hints::run(engine.clone()));
         secrets::reseal(engine).await
@@ -253,7 +261,7 @@ fn usable(options: &Options, workers: &[Declaration]) -> store::Result<()> {
     if let Some(problem) = options.problem() {
         return Err(store::Error::Unavailable(format!("options: {problem}")));
     }
-    match workers.iter().find_map(Declaration::problem) {
+    match options.worker_problem(workers).or_else(|| workers.iter().find_map(Declaration::problem)) {
         Some(problem) => Err(store::Error::Misconfigured(problem)),
         None => Ok(()),
     }

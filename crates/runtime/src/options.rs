@@ -2,6 +2,8 @@
 
 use crate::{breaker::BreakerRule, egress, retention::Retention};
 use machine::{ir::Lifecycle, retry::RetryPolicy, time::Span};
+use std::collections::BTreeMap;
+use worker::Declaration;
 
 /// How a node behaves. Each `_max` is a bound on memory or on work in flight.
 #[derive(Clone, Debug)]
@@ -12,6 +14,9 @@ pub struct Options {
     pub batch_min: usize,
     /// Batches handed to the store and not yet answered.
     pub batches_in_flight_max: usize,
+    /// While tenants with little to commit are about, those with much pause after each of their batches for so many times
+    /// its length; 0: never.
+    pub courtesy: f64,
     /// Commits waiting for a batch; beyond it starts and signals are refused as busy and turns wait.
     pub commits_queued_max: usize,
     /// Signals and timers in memory whose turns are not yet finished; beyond it they stay in the store.
@@ -60,10 +65,51 @@ pub struct Options {
     pub endpoint_breaker: Option<BreakerRule>,
     /// When a worker is given a pause because nearly everything it handles fails; `None`: never.
     pub kill_switch: Option<BreakerRule>,
-    /// Whether retries to a worker are held to a fifth of its attempts.
+    /// Whether retries to a worker or an endpoint are held to a fifth of its attempts.
     pub retry_budget: bool,
+    /// Combinations of tenant, target, event type and outcome that metrics tell apart; the rest is `other`.
+    pub metrics_series_max: usize,
     /// Whether definitions may have scripts (`run.script`).
     pub scripts: bool,
+    /// What an operator says of workers of the node, by name; it counts more than their declarations.
+    pub workers: BTreeMap<String, WorkerOptions>,
+}
+
+/// What an operator says of a worker. What is not given is as it is declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// Calls of it at once, on one node.
+    pub concurrency_max: Option<usize>,
+    /// Events for it that one node keeps in memory; beyond it they stay in the store.
+    pub prefetch_max: Option<usize>,
+}
+
+impl Options {
+    /// The worker as it is to be used.
+    pub(crate) fn over(&self, mut worker: Declaration) -> Declaration {
+        let Some(said) = self.workers.get(&worker.name) else { return worker };
+        worker.concurrency_max = said.concurrency_max.unwrap_or(worker.concurrency_max);
+        if let Some(on) = &mut worker.on {
+            on.prefetch_max = said.prefetch_max.or(on.prefetch_max);
+        }
+        worker
+    }
+
+    /// What is said of workers and cannot be meant, if anything.
+    pub(crate) fn worker_problem(&self, workers: &[Declaration]) -> Option<String> {
+        self.workers.iter().find_map(|(name, said)| {
+            let worker = workers.iter().find(|worker| worker.name == *name);
+            let none = [said.concurrency_max, said.prefetch_max].contains(&Some(0));
+            match worker {
+                None => Some(format!("workers.{name}: this node has no worker of that name")),
+                Some(_) if none => Some(format!("workers.{name}: a bound is 1 at least")),
+                Some(worker) if said.prefetch_max.is_some() && worker.on.is_none() => {
+                    Some(format!("workers.{name}: it handles no events, so nothing is fetched ahead"))
+                }
+                Some(_) => None,
+            }
+        })
+    }
 }
 
 impl Default for Options {
@@ -72,6 +118,7 @@ impl Default for Options {
             batch_max: 512,
             batch_min: 1,
             batches_in_flight_max: 2,
+            courtesy: 1.0,
             commits_queued_max: 8192,
             turns_in_flight_max: 4096,
             calls_queued_per_tenant_max: 16_384,
@@ -102,7 +149,9 @@ impl Default for Options {
             endpoint_breaker: Some(BreakerRule::ENDPOINT),
             kill_switch: Some(BreakerRule::WORKER),
             retry_budget: true,
+            metrics_series_max: 2_000,
             scripts: false,
+            workers: BTreeMap::new(),
         }
     }
 }
@@ -123,6 +172,7 @@ impl Options {
             ("claim_max", self.claim_max),
             ("errors_flushed_max", self.errors_flushed_max),
             ("answer_bytes_max", self.answer_bytes_max),
+            ("metrics_series_max", self.metrics_series_max),
             ("taken_over_max", self.taken_over_max as usize),
             ("poison.attempts_max", self.poison.attempts_max as usize),
         ];

@@ -1,48 +1,57 @@
 //! The outbox pump: publishes what instances and workers have emitted, in order, and forgets it once that is durable.
 //!
 //! Publishing tells everybody inside and, in the same commit, addresses the event to the buses that carry it out. So
-//! nobody inside ever waits for a bus.
+//! nobody inside ever waits for a bus. Every tenant has its share of a page, and what cannot be published holds up its
+//! own key only.
+
+mod waits;
 
 use crate::{
     api::Refusal,
     dead_letters::{self, Reason},
     engine::Engine,
-    events,
     outage::Outage,
+    publishing,
 };
-use machine::{Data, TenantId, time::Span};
-use std::{collections::BTreeMap, sync::Arc};
+use machine::{Data, TenantId, Time, time::Span};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 use store::{
     Commit, Write,
     rows::{Claimed, OutboxRow},
 };
+use waits::Waits;
 
 /// Rows handed on at a time.
 const OUTBOX_MAX: usize = 256;
-/// The wait after something could not be published; it doubles up to the last.
+/// The wait after the store did not answer; it doubles up to the last.
 const WAIT: Span = Span::from_millis(50);
 const WAIT_MAX: Span = Span::from_secs(30);
 
 pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
-    let mut wait = WAIT;
+    let (mut wait, mut waits) = (WAIT, Waits::default());
     let mut outage = Outage::new("handing on events of the outbox");
-    loop {
-        match hand_on(&engine).await {
-            Ok(full) => {
+    while !stopping.is_cancelled() {
+        match hand_on(&engine, &mut waits).await {
+            Ok(more) => {
                 outage.worked();
                 wait = WAIT;
-                if full {
+                if more {
                     continue;
                 }
+                let until = waits.next(engine.now()).unwrap_or(Time(i64::MAX));
                 tokio::select! {
                     biased;
                     () = stopping.cancelled() => return,
                     () = engine.wake.outbox.notified() => {}
+                    () = engine.clock.sleep_until(until), if until < Time(i64::MAX) => {}
                 }
             }
-            Err(detail) => {
-                outage.failed(&detail);
+            Err(error) => {
+                outage.failed(&error);
                 let until = engine.now().after(wait);
                 wait = Span((wait.0 * 2).min(WAIT_MAX.0));
                 tokio::select! {
@@ -55,59 +64,103 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Hands one page on: events of one key in order, keys side by side. `true` if there may be more.
-async fn hand_on(engine: &Arc<Engine>) -> Result<bool, String> {
-    let rows = engine.store.outbox(OUTBOX_MAX).await.map_err(|error| error.to_string())?;
-    let full = rows.len() == OUTBOX_MAX;
-    let mut keys: BTreeMap<(&TenantId, &str), Vec<&OutboxRow>> = BTreeMap::new();
-    for Claimed { tenant, row } in &rows {
-        keys.entry((tenant, &row.key)).or_default().push(row);
+/// Hands one page on, tenants side by side. `true` if there may be more.
+async fn hand_on(engine: &Arc<Engine>, waits: &mut Waits) -> Result<bool, store::Error> {
+    let rows = engine.store.outbox(&waits.ask(OUTBOX_MAX, engine.now())).await?;
+    let more = !rows.is_empty();
+    let mut tenants = BTreeMap::<TenantId, Vec<OutboxRow>>::new();
+    for Claimed { tenant, row } in rows {
+        tenants.entry(tenant).or_default().push(row);
     }
-    let told = keys.into_iter().map(|((tenant, _), rows)| async move {
-        let mut done = Vec::new();
-        for row in rows {
-            match tell(engine, tenant, row).await {
-                Ok(letter) => done.push((row.id, letter)),
-                // What follows of this key waits for it.
-                Err(detail) => return (tenant, done, Some(detail)),
+    let told = tenants.iter().map(|(tenant, rows)| tell(engine, tenant, rows));
+    let told = futures_util::future::join_all(told).await;
+    for ((tenant, _), told) in tenants.iter().zip(told) {
+        let told = told?;
+        told.worked.iter().for_each(|key| waits.worked(tenant, key));
+        for (key, refusal) in told.failed {
+            if waits.failed(tenant, key, engine.now(), engine.entropy.unit()) {
+                tracing::warn!(%tenant, key, %refusal, "an emitted event cannot be published now; its key waits");
             }
         }
-        (tenant, done, None)
-    });
-    let mut failure = None;
-    let mut writes = BTreeMap::<&TenantId, (Vec<uuid::Uuid>, Vec<Write>)>::new();
-    for (tenant, done, failed) in futures_util::future::join_all(told).await {
-        let (ids, letters) = writes.entry(tenant).or_default();
-        for (id, letter) in done {
-            ids.push(id);
-            letters.extend(letter);
-        }
-        failure = failure.or(failed);
     }
-    for (tenant, (ids, mut writes)) in writes.into_iter().filter(|(_, (ids, _))| !ids.is_empty()) {
-        writes.push(Write::OutboxSent { ids });
-        let commit = Commit { tenant: tenant.clone(), writes };
-        engine.committer.commit(commit).await.map_err(|error| error.to_string())?;
-    }
-    match failure {
-        Some(detail) => Err(detail),
-        None => Ok(full),
-    }
+    Ok(more)
 }
 
-/// Publishes one event to its own tenant. What can never be published is answered with its dead letter.
-async fn tell(engine: &Arc<Engine>, tenant: &TenantId, row: &OutboxRow) -> Result<Option<Write>, String> {
-    let event = Data::parse(&row.event).map_err(|error| error.to_string());
-    let published = match event {
-        Ok(event) => events::publish_of(engine, tenant, event, Some(&row.key)).await,
-        Err(detail) => Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] }),
-    };
-    match published {
-        Ok(_) => Ok(None),
-        Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
-            tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event cannot be published");
-            Ok(Some(dead_letters::of_emitted(engine, row, Reason::Refused, refusal.to_string())))
+/// What became of a tenant's rows, by key.
+#[derive(Default)]
+struct Told<'r> {
+    worked: Vec<&'r str>,
+    failed: Vec<(&'r str, Refusal)>,
+}
+
+/// Publishes a tenant's rows: what comes first of each key together, then what comes second. The error is the store's.
+async fn tell<'r>(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    rows: &'r [OutboxRow],
+) -> Result<Told<'r>, store::Error> {
+    let mut told = Told::default();
+    let (mut sent, mut writes) = (Vec::new(), Vec::new());
+    let mut left: Vec<&OutboxRow> = rows.iter().collect();
+    while !left.is_empty() {
+        let mut keys = HashSet::new();
+        let (first, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| keys.insert(&row.key));
+        let answers = publish(engine, tenant, &first).await;
+        let mut failed = HashSet::new();
+        for (row, answer) in first.into_iter().zip(answers) {
+            match answer {
+                Ok(letter) => {
+                    sent.push(row.id);
+                    writes.extend(letter);
+                    told.worked.push(&row.key);
+                }
+                // What follows of this key waits for it.
+                Err(refusal) => {
+                    failed.insert(&row.key);
+                    told.failed.push((&row.key, refusal));
+                }
+            }
         }
-        Err(refusal) => Err(refusal.to_string()),
+        left = later.into_iter().filter(|row| !failed.contains(&row.key)).collect();
     }
+    if !sent.is_empty() {
+        writes.push(Write::OutboxSent { ids: sent });
+        engine.committer.commit(Commit { tenant: tenant.clone(), writes }).await?;
+    }
+    Ok(told)
+}
+
+/// Publishes events of different keys to their own tenant. What can never be published is answered with its dead letter.
+async fn publish(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    rows: &[&OutboxRow],
+) -> Vec<Result<Option<Write>, Refusal>> {
+    let mut events = Vec::with_capacity(rows.len());
+    let mut unreadable = Vec::with_capacity(rows.len());
+    for row in rows {
+        match Data::parse(&row.event) {
+            Ok(event) => {
+                events.push((event, Some(row.key.clone())));
+                unreadable.push(None);
+            }
+            Err(error) => unreadable.push(Some(error.to_string())),
+        }
+    }
+    let mut published = publishing::many(engine, tenant, events).await.into_iter();
+    let answer = |(row, unreadable): (&&OutboxRow, Option<String>)| {
+        let published = match unreadable {
+            Some(detail) => Err(Refusal::Invalid { code: "invalid-event", detail, problems: vec![] }),
+            None => published.next().unwrap_or(Err(Refusal::Busy)),
+        };
+        match published {
+            Ok(_) => Ok(None),
+            Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
+                tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event cannot be published");
+                Ok(Some(dead_letters::of_emitted(engine, row, Reason::Refused, refusal.to_string())))
+            }
+            Err(refusal) => Err(refusal),
+        }
+    };
+    rows.iter().zip(unreadable).map(answer).collect()
 }

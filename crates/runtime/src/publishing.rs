@@ -5,7 +5,7 @@ use crate::{
     api::{Published, Refusal},
     collections,
     engine::Engine,
-    events,
+    event_types, events,
     metrics::Metrics,
     patience::Patience,
     refusal, spans,
@@ -21,11 +21,23 @@ use store::{Commit, Outcome, Write, rows::EventRow};
 /// Events in one commit.
 const TOGETHER_MAX: usize = 500;
 
+/// An event, and what emitted it if that was an instance or a worker.
+pub(crate) type Given = (Data, Option<String>);
+
 /// Each is answered by itself, in order.
 pub(crate) async fn publish_many(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     given: Vec<Data>,
+) -> Vec<Result<Published, Refusal>> {
+    many(engine, tenant, given.into_iter().map(|event| (event, None)).collect()).await
+}
+
+/// The same for events of which some were emitted here.
+pub(crate) async fn many(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    given: Vec<Given>,
 ) -> Vec<Result<Published, Refusal>> {
     if let [_] = given.as_slice() {
         return one_by_one(engine, tenant, given).await;
@@ -35,9 +47,16 @@ pub(crate) async fn publish_many(
     let mut starts = HashMap::<String, bool>::new();
     let mut parts = vec![];
     let mut part = Part::default();
-    for event in given {
-        let read = events::read(engine, tenant, event.clone(), now);
+    for (event, emitted_by) in given {
+        let read = events::read(engine, tenant, event.clone(), now).map(|(mut row, event)| {
+            row.emitted_by.clone_from(&emitted_by);
+            (row, event)
+        });
         let together = match &read {
+            // What does not fit its schema finds out by itself whether it was published before.
+            Ok((row, event)) if event_types::check(engine, tenant, &row.event_type, event).await.is_err() => {
+                false
+            }
             Ok((row, _)) => match is_for_schedules(engine, tenant, row, &mut starts).await {
                 Ok(is) => !is,
                 Err(refusal) => return (0..count).map(|_| Err(refusal.clone())).collect(),
@@ -48,7 +67,7 @@ pub(crate) async fn publish_many(
             parts.push(std::mem::take(&mut part));
             part.together = together;
         }
-        part.given.push(event);
+        part.given.push((event, emitted_by));
         part.read.extend(read.ok().filter(|_| together));
     }
     parts.push(part);
@@ -62,9 +81,11 @@ pub(crate) async fn publish_many(
 async fn one_by_one(
     engine: &Arc<Engine>,
     tenant: &TenantId,
-    given: Vec<Data>,
+    given: Vec<Given>,
 ) -> Vec<Result<Published, Refusal>> {
-    let all = given.into_iter().map(|event| events::publish(engine, tenant, event));
+    let all = given.into_iter().map(async |(event, emitted_by)| {
+        events::publish_of(engine, tenant, event, emitted_by.as_deref()).await
+    });
     futures_util::future::join_all(all).await
 }
 
@@ -87,7 +108,7 @@ async fn is_for_schedules(
 #[derive(Default)]
 struct Part {
     together: bool,
-    given: Vec<Data>,
+    given: Vec<Given>,
     read: Vec<(EventRow, Data)>,
 }
 

@@ -12,7 +12,7 @@ use crate::{
         watermarks,
     },
     engine::Engine,
-    guards::{self, Target},
+    guards::{self, Blocked, Target},
     refusal, runs, subscribers,
 };
 use machine::{Data, TenantId, Time, time::Span};
@@ -171,13 +171,10 @@ pub(crate) async fn poll(
             None => engine.store.lend(tenant, &loan).await.map_err(refusal::of_store)?,
             Some(_) => vec![],
         };
-        if !lent.is_empty() {
-            // What is lent while the breaker is half open is its probe.
-            let target = Target::worker(name);
-            let _ = engine.guards.admit(tenant, &target, false, now, || 0.0);
-        }
+        let lent = within_budget(engine, tenant, name, lent).await?;
         let lent = without_exhausted(engine, tenant, &declared, lent).await?;
         let lent = with_events(engine, tenant, name, lent).await?;
+        let lent = without_foreign(engine, tenant, name, lent).await?;
         let lent = without_done(engine, tenant, lent).await?;
         if !lent.is_empty() || now >= until {
             return Ok(lent);
@@ -211,6 +208,41 @@ fn within_breaker(engine: &Engine, tenant: &TenantId, loan: Loan) -> (Loan, Opti
         }
         _ => (loan, None),
     }
+}
+
+/// Those that may be attempted now: what is lent while the breaker is half open is its probe, and a retry for which the
+/// budget has nothing left goes back for later, its attempt not counted.
+async fn within_budget(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    name: &str,
+    lent: Vec<DeliveryRow>,
+) -> Result<Vec<DeliveryRow>, Refusal> {
+    let (target, now) = (Target::worker(name), engine.now());
+    let (mut rest, mut writes) = (Vec::with_capacity(lent.len()), Vec::new());
+    for row in lent {
+        // It was counted when it was lent.
+        let is_retry = row.attempt > 1;
+        let Err(blocked) = engine.guards.admit(tenant, &target, is_retry, now, || engine.entropy.unit())
+        else {
+            rest.push(row);
+            continue;
+        };
+        let Blocked { until, why } = blocked;
+        writes.push(Write::ExtendDelivery { id: row.id, attempt: row.attempt, visible_at: until });
+        writes.push(Write::RetryDelivery {
+            id: row.id,
+            owner: None,
+            visible_at: until,
+            attempt: row.attempt - 1,
+            last_error: Some(why.into_bytes()),
+        });
+    }
+    if !writes.is_empty() {
+        // Nobody else has them yet; if this fails they come back when their time is over.
+        commit(engine, tenant, writes).await?;
+    }
+    Ok(rest)
 }
 
 /// Those that may be tried once more. A delivery whose last attempt was never answered is given up.
@@ -250,15 +282,43 @@ async fn with_events(
     let names = subscriber.as_ref().map(|one| one.terms.watermarks.as_slice()).unwrap_or_default();
     let watermarks = watermarks::read(engine, tenant, worker, names).await.map_err(refusal::of_store)?;
     let events = engine.store.events_of(tenant, &ids).await.map_err(refusal::of_store)?;
-    let mut events: HashMap<Uuid, Vec<u8>> = events.into_iter().map(|row| (row.id, row.event)).collect();
+    let events: HashMap<Uuid, Vec<u8>> = events.into_iter().map(|row| (row.id, row.event)).collect();
     let of_row = |row: DeliveryRow| {
         let events: Vec<(Uuid, Vec<u8>)> =
-            row.events.iter().filter_map(|id| Some((id, events.remove(&id)?))).collect();
+            row.events.iter().filter_map(|id| Some((id, events.get(&id)?.clone()))).collect();
         let domain_keys = events.iter().map(|(_, event)| domain_key(event)).collect();
         let watermarks = watermarks.clone();
         Lent { events, domain_keys, watermarks, id: row.id, attempt: row.attempt, until: row.visible_at }
     };
     Ok(lent.into_iter().map(of_row).collect())
+}
+
+/// Those whose events may be handed over. One that names another tenant is given up, and others of its delivery come again
+/// without it.
+async fn without_foreign(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    worker: &str,
+    lent: Vec<Lent>,
+) -> Result<Vec<Lent>, Refusal> {
+    let mut rest = Vec::with_capacity(lent.len());
+    for one in lent {
+        let events: Vec<Data> =
+            one.events.iter().map(|(_, event)| Data::parse(event).unwrap_or_default()).collect();
+        if events.iter().all(|event| deliveries::is_of(tenant, event)) {
+            rest.push(one);
+            continue;
+        }
+        let answers = events.iter().map(|event| match deliveries::is_of(tenant, event) {
+            true => Handled::retry("it came with an event that names another tenant"),
+            false => deliveries::refused(engine, tenant, event, worker),
+        });
+        match answer(engine, tenant, (one.id, one.attempt), answers.collect()).await {
+            Ok(()) | Err(Refusal::Conflict { .. }) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(rest)
 }
 
 /// Those that still are to be done. What another event with the same domain key was first at is ended here.

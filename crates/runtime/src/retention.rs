@@ -12,6 +12,8 @@ use store::{
     views::{PURGE_MAX, Purge},
 };
 
+/// When what a tenant left is tried again after a failure.
+const AGAIN: Span = Span::from_secs(10);
 /// Between two pages, so that commits of others get in.
 const PAUSE: Span = Span::from_millis(10);
 /// No idempotency key is forgotten sooner, whatever is configured.
@@ -84,7 +86,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.wake.departures.reset();
             if let Err(error) = departures(&engine).await {
                 engine.tasks.heed(&error);
-                tracing::warn!(%error, "deleting what a tenant left failed; the next sweep goes on");
+                tracing::warn!(%error, "deleting what a tenant left failed; it goes on in a moment");
+                engine.wake.departures.at(engine.now().after(AGAIN));
             }
         }
         if let Err(error) = sweep(&engine).await {
@@ -134,7 +137,7 @@ async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
         return Ok(());
     }
     let mut purge = engine.options.retention.allows(engine.now());
-    let (mut instances, mut keys, mut slots) = (0, 0, 0);
+    let (mut instances, mut keys, mut slots, mut batches) = (0, 0, 0, 0);
     while !engine.is_stopping() {
         let purged = engine.store.purge(&purge).await?;
         Metrics::add_many(&engine.metrics.instances_purged, purged.instances);
@@ -142,7 +145,9 @@ async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
         instances += purged.instances;
         keys += purged.keys;
         slots += purged.slots;
-        if purged.next.is_none() && purged.keys.max(purged.slots) < PURGE_MAX as u64 {
+        batches += purged.batches;
+        let most = purged.keys.max(purged.slots).max(purged.batches);
+        if purged.next.is_none() && most < PURGE_MAX as u64 {
             break;
         }
         // Others may go on when instances do not: the last mark then finds no instance again.
@@ -152,8 +157,8 @@ async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
     while !engine.is_stopping() && engine.store.retire(purge.ended_before).await? {
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
-    if instances + keys + slots > 0 {
-        tracing::info!(instances, keys, slots, "deleted what ended long ago");
+    if instances + keys + slots + batches > 0 {
+        tracing::info!(instances, keys, slots, batches, "deleted what ended long ago");
     }
     Ok(())
 }

@@ -99,6 +99,8 @@ async fn step(engine: &Arc<Engine>, tenant: &TenantId, row: &ScheduleRow) -> Res
     let program = match engine.definitions.exact(tenant, &row.namespace, &row.name, &row.version).await {
         Ok(program) => program,
         Err(Missing::Store(error)) => return Err(refusal::of_store(error)),
+        // It stays due, for nodes of the build that compiled it.
+        Err(Missing::Newer(detail)) => return Err(Refusal::Unavailable(detail)),
         Err(Missing::Unknown | Missing::Unusable(_)) => {
             tracing::warn!(%tenant, schedule = %row.id, "the schedule's definition cannot be used");
             let later = ScheduleRow { due_at: Some(engine.now().after(BROKEN_WAIT)), ..row.clone() };
@@ -299,7 +301,7 @@ async fn says_the_same(
     match engine.definitions.exact(tenant, &row.namespace, &row.name, &row.version).await {
         Ok(before) => Ok(language::schedule(&before.ir) == language::schedule(ir)),
         Err(Missing::Store(error)) => Err(error),
-        Err(Missing::Unknown | Missing::Unusable(_)) => Ok(false),
+        Err(Missing::Unknown | Missing::Unusable(_) | Missing::Newer(_)) => Ok(false),
     }
 }
 

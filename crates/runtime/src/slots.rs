@@ -66,6 +66,19 @@ impl Slots {
         }
     }
 
+    /// Forgets the states of a tenant that is gone. What has a turn under way goes with it.
+    pub(crate) fn forget_all(&self, tenant: &TenantId) {
+        for shard in &self.shards {
+            shard.lock().retain(|key, slot| {
+                let stays = key.0 != *tenant || slot.busy;
+                if !stays {
+                    self.take(slot);
+                }
+                stays
+            });
+        }
+    }
+
     /// Remembers what a start made, so that its first result needs no load.
     pub(crate) fn keep(&self, key: Key, cached: Cached) {
         let mut shard = self.shard(&key).lock();
@@ -74,6 +87,11 @@ impl Slots {
         {
             slot.insert(Slot { cached: Some(cached), ..Slot::default() });
         }
+    }
+
+    /// True while this node is carrying the instance on.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.shard(key).lock().contains_key(key)
     }
 
     /// Instances this node has in memory.

@@ -20,7 +20,7 @@ use store::{Commit, Conflict, Outcome, Write, rows::*, views::InstanceView};
 use uuid::Uuid;
 
 /// What the idempotency records of starts are filed under.
-const START_SCOPE: &str = "start";
+pub(crate) const START_SCOPE: &str = "start";
 
 pub(crate) async fn start(engine: &Arc<Engine>, tenant: &TenantId, start: Start) -> Result<Started, Refusal> {
     let now = engine.now_of(tenant);

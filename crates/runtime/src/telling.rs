@@ -4,6 +4,7 @@ use crate::{
     children,
     dead_letters::{self, Reason},
     engine::Engine,
+    newer,
     patience::Patience,
     slots,
     turn::{Source, Work},
@@ -13,6 +14,7 @@ use machine::{
     child::Outcome,
     command::{SignalEnvelope, SignalType},
     id,
+    newer::says_unknown,
     time::Span,
 };
 use std::sync::Arc;
@@ -39,7 +41,7 @@ pub(crate) async fn deliver_signal(
     let read = match dead_letters::fatal(engine, row.taken_over) {
         Some(detail) => {
             reason = Reason::Poison;
-            Err(detail)
+            Err(Wrong { detail, is_newer: false })
         }
         None => read_envelope(&row.envelope),
     };
@@ -55,7 +57,8 @@ pub(crate) async fn deliver_signal(
             Err(error) => {
                 engine.tasks.heed(&error);
                 let visible_at = engine.now().after(STORE_WAIT);
-                let write = Write::RetrySignal { id: row.id, visible_at, attempt: row.attempt };
+                let (id, owner, attempt) = (row.id, row.owner, row.attempt);
+                let write = Write::RetrySignal { id, owner, visible_at, attempt };
                 dead_letters::commit_patiently(engine, &tenant, vec![write]).await;
                 engine.wake.at(visible_at);
                 return;
@@ -66,19 +69,20 @@ pub(crate) async fn deliver_signal(
             // The node stops; the row stays for another.
             None => return,
         },
-        Err(detail) => Err(detail),
+        Err(wrong) => Err(wrong),
     };
     let work = Work {
         guards: vec![Write::ConsumeSignal { id: row.id }],
         also,
         permit,
         hold,
-        ..Work::new(tenant, row.instance, command.clone().unwrap_or(Command::Pause))
+        ..Work::new(tenant, row.instance, command.as_ref().cloned().unwrap_or(Command::Pause))
     };
     let mut work = Work { source: Source::Signal(Box::new(row)), ..work };
     match command {
         Ok(_) => slots::submit(engine, work),
-        Err(detail) => dead_letters::bury(engine, &mut work, reason, &detail),
+        Err(Wrong { detail, is_newer: true }) => newer::leave(engine, &mut work, reason, &detail).await,
+        Err(Wrong { detail, .. }) => dead_letters::bury(engine, &mut work, reason, &detail),
     }
 }
 
@@ -115,8 +119,27 @@ enum Said {
     },
 }
 
-fn read_envelope(bytes: &[u8]) -> Result<Said, String> {
-    let envelope: SignalEnvelope = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+/// Why an envelope cannot be read.
+struct Wrong {
+    detail: String,
+    /// A newer build wrote it.
+    is_newer: bool,
+}
+
+impl From<String> for Wrong {
+    fn from(detail: String) -> Wrong {
+        Wrong { detail, is_newer: false }
+    }
+}
+
+impl From<serde_json::Error> for Wrong {
+    fn from(error: serde_json::Error) -> Wrong {
+        Wrong { detail: error.to_string(), is_newer: says_unknown(&error) }
+    }
+}
+
+fn read_envelope(bytes: &[u8]) -> Result<Said, Wrong> {
+    let envelope: SignalEnvelope = serde_json::from_slice(bytes)?;
     let token = || -> Result<u64, String> {
         let text = envelope.waiting_token.as_deref().unwrap_or_default();
         text.parse().map_err(|_| format!("waitingToken {text:?} is not a token"))
@@ -128,10 +151,10 @@ fn read_envelope(bytes: &[u8]) -> Result<Said, String> {
             Command::TaskDone { token: token()?, result: envelope.payload.get("result").unwrap_or_default() }
         }
         SignalType::ExternalSignal if envelope.payload.get("eventId").is_some() => {
-            return event_for(token()?, &envelope.payload);
+            return Ok(event_for(token()?, &envelope.payload)?);
         }
         SignalType::ExternalSignal => {
-            let event = envelope.payload.get("event").ok_or("payload has no event")?;
+            let event = envelope.payload.get("event").ok_or_else(|| "payload has no event".to_owned())?;
             Command::Signal { id: envelope.signal_id, event }
         }
         SignalType::ParentClosed => Command::ParentClosed,
@@ -146,17 +169,16 @@ fn event_for(token: u64, payload: &Data) -> Result<Said, String> {
     Ok(Said::Event { id: id.parse().map_err(|_| "eventId is not an id".to_owned())?, token, direct })
 }
 
-fn sub_workflow(token: u64, payload: &Data) -> Result<Said, String> {
-    let read = |error: serde_json::Error| error.to_string();
+fn sub_workflow(token: u64, payload: &Data) -> Result<Said, Wrong> {
     if let Some(tally) = payload.get("tally") {
-        let tally = serde_json::from_value(tally.to_json()).map_err(read)?;
+        let tally = serde_json::from_value(tally.to_json())?;
         return Ok(Said::Command(Command::Items { token, tally }));
     }
     if let Some(outcome) = payload.get("outcome") {
-        let outcome = serde_json::from_value(outcome.to_json()).map_err(read)?;
+        let outcome = serde_json::from_value(outcome.to_json())?;
         return Ok(Said::Command(Command::ChildDone { token, outcome }));
     }
-    let child = payload.get("child").ok_or("payload has no child")?;
+    let child = payload.get("child").ok_or_else(|| "payload has no child".to_owned())?;
     let child = id::parse(id::Kind::Instance, child.as_str().unwrap_or_default());
     Ok(Said::Ended { token, child: child.map_err(|error| error.to_string())? })
 }

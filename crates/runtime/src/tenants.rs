@@ -153,6 +153,7 @@ pub(crate) async fn reload(engine: &Arc<Engine>) -> Result<(), store::Error> {
         engine.metrics.forget(tenant.as_str());
         engine.polls.forget(tenant);
         engine.guards.forget(tenant);
+        engine.slots.forget_all(tenant);
     }
     if !left.is_empty() && engine.options.dev_clock {
         clocks::reload(engine).await?;

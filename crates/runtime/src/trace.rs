@@ -66,6 +66,7 @@ mod tests {
             input: Data::NULL,
             trace: Default::default(),
             secrets: vec![],
+            again: false,
         };
         call.trace.traceparent = parent.map(str::to_owned);
         of_call(Uuid::from_u128(7), &call)

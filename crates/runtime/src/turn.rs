@@ -12,6 +12,7 @@ use crate::{
     held::Hold,
     lanes::Reservation,
     metrics::Metrics,
+    newer,
     patience::Patience,
     refusal, rows,
     sandbox::NotRun,
@@ -143,6 +144,8 @@ enum Trouble {
     Refused(Refusal),
     NoInstance,
     Broken(Reason, String),
+    /// A newer build wrote what this one cannot read.
+    Newer(Reason, String),
     /// The store refused these rows, deciding panicked or the instance has no room: try a few times, then
     /// dead-letter.
     Poison(String),
@@ -194,9 +197,13 @@ pub(crate) async fn take(engine: &Arc<Engine>, mut work: Work, cached: Option<Ca
                 }
                 tokio::task::yield_now().await;
             }
-            Err(Trouble::Gone | Trouble::Refused(_) | Trouble::Broken(..) | Trouble::Poison(_))
-                if !work.parts.is_empty() =>
-            {
+            Err(
+                Trouble::Gone
+                | Trouble::Refused(_)
+                | Trouble::Broken(..)
+                | Trouble::Newer(..)
+                | Trouble::Poison(_),
+            ) if !work.parts.is_empty() => {
                 let mut cached = None;
                 for part in std::mem::take(&mut work.parts) {
                     cached = Box::pin(take(engine, part, cached)).await;
@@ -250,6 +257,7 @@ async fn give_up(engine: &Arc<Engine>, mut work: Work, trouble: Trouble) {
         Trouble::Broken(reason, detail) => {
             Refusal::Conflict { code: reason.word(), detail: detail.clone(), existing: None }
         }
+        Trouble::Newer(_, detail) => Refusal::Unavailable(detail.clone()),
         Trouble::Poison(detail) => {
             Refusal::Conflict { code: "turn-failed", detail: detail.clone(), existing: None }
         }
@@ -259,6 +267,7 @@ async fn give_up(engine: &Arc<Engine>, mut work: Work, trouble: Trouble) {
     match trouble {
         Trouble::NoInstance => dead_letters::not_there(engine, &mut work).await,
         Trouble::Broken(reason, detail) => dead_letters::bury(engine, &mut work, reason, &detail),
+        Trouble::Newer(reason, detail) => newer::leave(engine, &mut work, reason, &detail).await,
         Trouble::Poison(detail) => dead_letters::try_later(engine, &mut work, &detail).await,
         _ => {}
     }
@@ -422,15 +431,16 @@ fn result_of(state: &State) -> InstanceResult {
 }
 
 /// The command changes nothing: its cause is consumed all the same, so that it does not come again. What a caller
-/// wanted changed (a task, a dead letter) stays as it is.
+/// wanted changed (a task, a dead letter, an item of a batch) stays as it is.
 async fn consume_only(
     engine: &Engine,
     work: &Work,
     current: Cached,
 ) -> Result<(Turned, Option<Cached>), Trouble> {
     let turned = Turned { changed: false, status: current.state.status_word(), version: current.version };
-    let is_kept =
-        |write: &Write| is_compare_and_set(write) || matches!(write, Write::ConsumeDeadLetter { .. });
+    let is_kept = |write: &Write| {
+        is_compare_and_set(write) || matches!(write, Write::ConsumeDeadLetter { .. } | Write::SettleItem(_))
+    };
     if work.guards.is_empty() || work.guards.iter().any(is_kept) {
         return Ok((turned, Some(current)));
     }
@@ -449,6 +459,7 @@ pub(crate) async fn look(engine: &Engine, tenant: &TenantId, instance: Uuid) -> 
         Trouble::NoInstance => Refusal::NotFound("instance".to_owned()),
         Trouble::Store(error) => refusal::of_store(error),
         Trouble::Broken(reason, detail) => Refusal::Conflict { code: reason.word(), detail, existing: None },
+        Trouble::Newer(_, detail) => Refusal::Unavailable(detail),
         _ => Refusal::Unavailable("the instance could not be read".to_owned()),
     })
 }
@@ -463,10 +474,13 @@ async fn load(engine: &Engine, tenant: &TenantId, instance: Uuid) -> Result<Cach
             format!("definition {}/{} version {} is gone", loaded.namespace, loaded.name, loaded.version),
         ),
         Missing::Unusable(detail) => Trouble::Broken(Reason::DefinitionMissing, detail),
+        Missing::Newer(detail) => Trouble::Newer(Reason::DefinitionMissing, detail),
         Missing::Store(error) => Trouble::Store(error),
     })?;
-    let state = snapshot::read(&program, &loaded.state_json)
-        .map_err(|error| Trouble::Broken(Reason::SnapshotInconsistent, error.to_string()))?;
+    let state = snapshot::read(&program, &loaded.state_json).map_err(|error| {
+        let trouble = if error.is_newer() { Trouble::Newer } else { Trouble::Broken };
+        trouble(Reason::SnapshotInconsistent, error.to_string())
+    })?;
     Ok(Cached { version: loaded.state_version, state: Arc::new(state), program })
 }
 

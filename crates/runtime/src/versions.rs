@@ -177,7 +177,7 @@ impl Handle {
                 match found.await {
                     Ok(program) => programs.entry(loaded.version.clone()).or_insert(program).clone(),
                     Err(Missing::Store(error)) => return Err(refusal::of_store(error)),
-                    Err(Missing::Unknown | Missing::Unusable(_)) => {
+                    Err(Missing::Unknown | Missing::Unusable(_) | Missing::Newer(_)) => {
                         let why = "its own version cannot be read".to_owned();
                         answer.add(row.id, &loaded.version, Fit::Breaks { reasons: vec![why] });
                         return Ok(());

@@ -8,10 +8,12 @@ pub(crate) mod sign;
 
 use crate::{
     api::{Refusal, Webhook},
+    dead_letters,
     deliveries::{self, settle::Settling},
-    egress::Message,
+    egress::{Answered, Message},
     engine::Engine,
     finder::Alarm,
+    guards::{self, Blocked, Target},
     held::Hold,
     lost, refusal, remote,
 };
@@ -23,14 +25,16 @@ use std::{
 };
 use store::{
     Conflict, Outcome, Write,
-    rows::{Claimed, DeliveryAsk, DeliveryRow, EventRow, WorkerRow},
+    rows::{Claimed, DeliveryAsk, DeliveryRow, EventRow, QueueKey, WorkerRow},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use worker::{Class, Handled};
 
-/// Messages being sent at once, of all tenants and of one.
+/// Messages being sent at once: of all tenants, of one, and to one webhook. A receiver that does not answer leaves room
+/// to the tenant's others.
 const IN_FLIGHT_MAX: usize = 64;
 const IN_FLIGHT_PER_TENANT_MAX: usize = 16;
+const IN_FLIGHT_PER_WEBHOOK_MAX: usize = 8;
 /// How long the pump waits when something is due that it may not take yet.
 const BLOCKED_WAIT: Span = Span::from_millis(200);
 const STORE_WAIT: Span = Span::from_millis(500);
@@ -54,7 +58,8 @@ pub(crate) fn name_of(worker: &str) -> Option<&str> {
 pub(crate) struct Webhooks {
     pub(crate) alarm: Alarm,
     room: Arc<Semaphore>,
-    in_flight: Mutex<BTreeMap<TenantId, usize>>,
+    /// By tenant and webhook.
+    in_flight: Mutex<BTreeMap<TenantId, BTreeMap<String, usize>>>,
 }
 
 impl Webhooks {
@@ -68,23 +73,45 @@ impl Webhooks {
         webhooks
     }
 
-    fn full(&self) -> Vec<TenantId> {
+    /// Tenants for which nothing more is begun, and webhooks of others.
+    fn full(&self) -> (Vec<TenantId>, Vec<(TenantId, String)>) {
         let in_flight = self.in_flight.lock();
-        let full = in_flight.iter().filter(|(_, count)| **count >= IN_FLIGHT_PER_TENANT_MAX);
-        full.map(|(tenant, _)| tenant.clone()).collect()
+        let (mut tenants, mut webhooks) = (Vec::new(), Vec::new());
+        for (tenant, counts) in in_flight.iter() {
+            if counts.values().sum::<usize>() >= IN_FLIGHT_PER_TENANT_MAX {
+                tenants.push(tenant.clone());
+                continue;
+            }
+            let full = counts.iter().filter(|(_, count)| **count >= IN_FLIGHT_PER_WEBHOOK_MAX);
+            webhooks.extend(full.map(|(worker, _)| (tenant.clone(), worker.clone())));
+        }
+        (tenants, webhooks)
     }
 
-    fn began(&self, tenant: &TenantId) {
-        *self.in_flight.lock().entry(tenant.clone()).or_default() += 1;
-    }
-
-    fn ended(&self, tenant: &TenantId) {
+    /// `false` if there is no room for it.
+    fn begin(&self, tenant: &TenantId, worker: &str) -> bool {
         let mut in_flight = self.in_flight.lock();
-        if let Some(count) = in_flight.get_mut(tenant) {
+        let counts = in_flight.entry(tenant.clone()).or_default();
+        let of_tenant: usize = counts.values().sum();
+        let of_webhook = counts.get(worker).copied().unwrap_or(0);
+        let has_room = of_tenant < IN_FLIGHT_PER_TENANT_MAX && of_webhook < IN_FLIGHT_PER_WEBHOOK_MAX;
+        if has_room {
+            counts.insert(worker.to_owned(), of_webhook + 1);
+        }
+        has_room
+    }
+
+    fn ended(&self, tenant: &TenantId, worker: &str) {
+        let mut in_flight = self.in_flight.lock();
+        let Some(counts) = in_flight.get_mut(tenant) else { return };
+        if let Some(count) = counts.get_mut(worker) {
             *count -= 1;
             if *count == 0 {
-                in_flight.remove(tenant);
+                counts.remove(worker);
             }
+        }
+        if counts.is_empty() {
+            in_flight.remove(tenant);
         }
     }
 }
@@ -208,23 +235,29 @@ async fn round(engine: &Arc<Engine>) -> Result<(), store::Error> {
         // Whoever ends looks again.
         return Ok(());
     }
-    let full = engine.webhooks.full();
-    let ask = DeliveryAsk { node: engine.node, now: engine.now(), limit, workers, full, pace: None };
+    let (full, full_of) = engine.webhooks.full();
+    let ask = DeliveryAsk { node: engine.node, now: engine.now(), limit, workers, full, full_of, pace: None };
     let claimed = engine.store.claim_deliveries(&ask).await?;
     let wait = if claimed.is_empty() { BLOCKED_WAIT } else { Span::ZERO };
+    let mut no_room = BTreeMap::<TenantId, Vec<QueueKey>>::new();
     for Claimed { tenant, row } in claimed {
         let hold = engine.held.hold(&tenant, row.key());
-        let Ok(permit) = engine.webhooks.room.clone().try_acquire_owned() else {
-            lost::release(engine, &tenant, &[row.key()]).await;
+        // One claim may bring more of a webhook than may be sent at once.
+        let permit = engine.webhooks.room.clone().try_acquire_owned();
+        let Some(permit) = permit.ok().filter(|_| engine.webhooks.begin(&tenant, &row.worker)) else {
+            no_room.entry(tenant).or_default().push(row.key());
             continue;
         };
-        engine.webhooks.began(&tenant);
         let of_task = engine.clone();
         engine.tasks.spawn(async move {
+            let worker = row.worker.clone();
             deliver(&of_task, &tenant, row, (hold, permit)).await;
-            of_task.webhooks.ended(&tenant);
+            of_task.webhooks.ended(&tenant, &worker);
             of_task.webhooks.alarm.at(of_task.now());
         });
+    }
+    for (tenant, rows) in no_room {
+        lost::release(engine, &tenant, &rows).await;
     }
     engine.webhooks.alarm.at(engine.now().after(wait));
     Ok(())
@@ -240,6 +273,10 @@ async fn deliver(
     let Some(webhook) = engine.subscribers.webhook(tenant, &row.worker) else {
         return lost::release(engine, tenant, &[row.key()]).await;
     };
+    let target = Target::of_address(&webhook.url);
+    if let Some(blocked) = blocked(engine, tenant, target.as_ref(), row.attempt > 0) {
+        return park(engine, tenant, &row, blocked).await;
+    }
     let ids: Vec<_> = row.events.iter().collect();
     let events = match engine.store.events_of(tenant, &ids).await {
         Ok(events) => events,
@@ -249,10 +286,25 @@ async fn deliver(
         }
     };
     let began = engine.clock.steady_micros();
+    let fatal = dead_letters::fatal(engine, row.taken_over);
     let mut answers = HashMap::new();
-    for event in &events {
-        let handled = attempt(engine, tenant, &row.worker, &webhook, event).await;
+    let mut read = Vec::with_capacity(events.len());
+    for event in events {
+        let data = Data::parse(&event.event).unwrap_or_default();
+        // Nothing of another tenant is sent to anybody, nor what nodes end with.
+        let handled = match (&fatal, deliveries::is_of(tenant, &data)) {
+            (_, false) => deliveries::refused(engine, tenant, &data, &row.worker),
+            (Some(detail), true) => Handled::fail(Class::Poison, detail.clone()),
+            (None, true) => {
+                let (handled, well) = attempt(engine, tenant, &row.worker, &webhook, &event).await;
+                if let Some(target) = &target {
+                    engine.guards.record(tenant, target, &[well], engine.now());
+                }
+                handled
+            }
+        };
         answers.insert(deliveries::key_of(event.id, &row.worker), handled);
+        read.push((event.id, data));
     }
     let micros = engine.clock.steady_micros() - began;
     let retry = RetryPolicy {
@@ -261,36 +313,63 @@ async fn deliver(
         factor: 2.0,
         cap: Span::from_secs(6 * 3600),
     };
-    let events: Vec<_> =
-        events.into_iter().map(|event| (event.id, Data::parse(&event.event).unwrap_or_default())).collect();
     let settling = Settling::of_own(engine, tenant, &row.worker, &retry);
-    settling.settle_all(&[(&row, events.as_slice())], &answers, micros).await;
+    settling.settle_all(&[(&row, read.as_slice())], &answers, micros).await;
 }
 
-/// Sends one event.
+/// What is in the way of an attempt, if anything.
+fn blocked(engine: &Engine, tenant: &TenantId, target: Option<&Target>, is_retry: bool) -> Option<Blocked> {
+    let chance = || engine.entropy.unit();
+    engine.guards.admit(tenant, target?, is_retry, engine.now(), chance).err()
+}
+
+/// Puts the row back for later; no attempt is counted.
+async fn park(engine: &Arc<Engine>, tenant: &TenantId, row: &DeliveryRow, blocked: Blocked) {
+    let Blocked { until, why } = blocked;
+    let write = Write::RetryDelivery {
+        id: row.id,
+        owner: row.owner,
+        visible_at: until,
+        attempt: row.attempt,
+        last_error: Some(why.into_bytes()),
+    };
+    dead_letters::commit_patiently(engine, tenant, vec![write]).await;
+    engine.webhooks.alarm.at(until);
+}
+
+/// Sends one event. Answers also whether the receiver is well.
 async fn attempt(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     worker: &str,
     webhook: &Webhook,
     event: &EventRow,
-) -> Handled {
+) -> (Handled, bool) {
     let id = id::show(id::Kind::Event, event.id);
     let message = Message { url: &webhook.url, secrets: &webhook.secrets, id: &id, body: &event.event };
     let sent = crate::egress::discreetly(engine.egress.send_webhook(tenant, &message)).await;
-    let (status, retry_after) = match sent {
-        Ok(answered) => (answered.status, answered.retry_after),
+    match sent {
+        Ok(answered) => {
+            let well = !guards::is_unwell(answered.status);
+            (answer(engine, tenant, worker, &answered).await, well)
+        }
         Err(fault) => {
             let is_passing =
                 ["communication", "timeout", "runtime"].iter().any(|word| fault.error_type.ends_with(word));
+            let well = !guards::is_endpoints(&fault);
             let detail = fault.detail.unwrap_or(fault.error_type);
-            return if is_passing {
-                Handled::retry(detail)
-            } else {
-                Handled::fail(Class::Validation, detail)
+            let handled = match is_passing {
+                true => Handled::retry(detail),
+                false => Handled::fail(Class::Validation, detail),
             };
+            (handled, well)
         }
-    };
+    }
+}
+
+/// What follows from what the receiver answered.
+async fn answer(engine: &Engine, tenant: &TenantId, worker: &str, answered: &Answered) -> Handled {
+    let Answered { status, retry_after } = *answered;
     match status {
         200..=299 => Handled::done(),
         410 => {

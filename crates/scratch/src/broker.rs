@@ -1,5 +1,6 @@
-//! Starts Redis and NATS for whoever carries hints over them: each borrower has a server of its own and may kill it.
+//! Starts Redis, NATS and what stands in for Kafka: each borrower has a server of its own and may kill it.
 
+use crate::kafka::{self, Orders};
 use crate::server::{LOOK, LOOKS_MAX, watch};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,6 +10,7 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, MutexGuard},
 };
 
 /// What passes words on.
@@ -16,21 +18,27 @@ use std::{
 pub enum Kind {
     Redis,
     Nats,
+    Kafka,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Redis, Kind::Nats];
+    /// Those that the system has packages of.
+    pub const PACKAGED: [Kind; 2] = [Kind::Redis, Kind::Nats];
 
     /// What its program and its package are called.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Redis => "redis-server",
             Kind::Nats => "nats-server",
+            Kind::Kafka => "librdkafka",
         }
     }
 
     /// Where its program is; `None` if it is not installed.
     pub fn program(self) -> Option<PathBuf> {
+        if self == Kind::Kafka {
+            return kafka::library();
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
         folders.map(|folder| folder.join(self.name())).find(|program| program.exists())
@@ -47,6 +55,7 @@ impl Kind {
                 )
             }
             (Kind::Nats, None) => format!("--addr 127.0.0.1 --port {port}"),
+            (Kind::Kafka, _) => String::new(),
             (Kind::Nats, Some(Tls { certificate, key })) => {
                 let (own, key) = (certificate.display(), key.display());
                 format!("--addr 127.0.0.1 --port {port} --tls --tlscert {own} --tlskey {key}")
@@ -60,6 +69,7 @@ impl Kind {
                 &["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", &folder]
             }
             Kind::Nats => &["--jetstream", "--store_dir", &folder],
+            Kind::Kafka => &[],
         };
         arguments.extend(keeps.iter().map(|word| (*word).to_owned()));
         arguments
@@ -80,6 +90,8 @@ pub struct Broker {
     tls: Option<Tls>,
     folder: PathBuf,
     running: Option<Running>,
+    /// Kafka alone: it stays while it is killed, since it has everything in memory, and nobody reaches it.
+    orders: Option<Mutex<Orders>>,
 }
 
 struct Running {
@@ -94,7 +106,7 @@ impl Broker {
         kind.program().with_context(|| format!("{} is not installed", kind.name()))?;
         let folder = tempfile::Builder::new().prefix("windlass-broker-").tempdir()?.keep();
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut broker = Broker { kind, port, tls, folder, running: None };
+        let mut broker = Broker { kind, port, tls, folder, running: None, orders: None };
         broker.resume()?;
         Ok(broker)
     }
@@ -105,6 +117,7 @@ impl Broker {
             (Kind::Redis, true) => "rediss",
             (Kind::Nats, false) => "nats",
             (Kind::Nats, true) => "tls",
+            (Kind::Kafka, _) => "kafka",
         };
         format!("{scheme}://localhost:{}", self.port)
     }
@@ -115,6 +128,14 @@ impl Broker {
 
     /// Ends the server without warning; its port stays its own.
     pub fn kill(&mut self) {
+        if let Some(orders) = &self.orders {
+            let _ = lock(orders).give("down");
+            return;
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         // First whoever would end it, by an id that is somebody else's once the server is gone.
         for process in [&mut running.watch, &mut running.server] {
@@ -125,7 +146,9 @@ impl Broker {
 
     /// As `kill -STOP`: connections stay and nothing answers.
     pub fn hold_still(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let server = self.running.as_ref().context("it does not run")?.server.id();
+        stands_still(server)
     }
 
     /// As `kill -CONT`.
@@ -140,6 +163,17 @@ impl Broker {
 
     /// Starts a server that was killed again, on the same port.
     pub fn resume(&mut self) -> Result<()> {
+        if let Some(orders) = &self.orders {
+            lock(orders).give("up")?;
+            return Ok(());
+        }
+        if self.kind == Kind::Kafka {
+            let (server, orders) = kafka::start(self.port, &self.folder)?;
+            let (pipe, watch) = watch(&server, &self.folder)?;
+            self.running = Some(Running { server, watch, _pipe: pipe });
+            self.orders = Some(Mutex::new(orders));
+            return Ok(());
+        }
         let program = self.kind.program().context("its program is gone")?;
         fs::create_dir_all(&self.folder)?;
         let log = fs::File::create(self.folder.join("log"))?;
@@ -157,11 +191,32 @@ impl Broker {
     }
 }
 
+fn lock(orders: &Mutex<Orders>) -> MutexGuard<'_, Orders> {
+    orders.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Waits until every thread has heard of it: a busy one answers a little longer.
+#[allow(clippy::disallowed_methods, reason = "another process needs real time to stop")]
+fn stands_still(server: u32) -> Result<()> {
+    for _ in 0..LOOKS_MAX {
+        let mut threads = fs::read_dir(format!("/proc/{server}/task"))?.flatten();
+        let is_stopped = |thread: fs::DirEntry| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        if threads.all(is_stopped) {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    bail!("the server does not stand still")
 }
 
 #[allow(clippy::disallowed_methods, reason = "another process needs real time to start")]

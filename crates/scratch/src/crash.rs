@@ -21,6 +21,15 @@ impl Server {
         until_gone(postmaster, &children)
     }
 
+    /// Starts on its data, whatever has become of it: it may have ended by itself.
+    pub fn start_over(&mut self) -> Result<()> {
+        match test_kill_process(self.own()?.pid) {
+            Ok(()) => self.kill()?,
+            Err(_) => self.own()?.disown_watcher()?,
+        }
+        self.start_again()
+    }
+
     /// Starts on the data that a killed server left; answers once it has recovered.
     pub fn start_again(&mut self) -> Result<()> {
         let port = self.port();

@@ -80,11 +80,16 @@ pub struct Database {
     pub admin_url: String,
     /// The name of the role in `url`.
     pub application: &'static str,
+    name: String,
     psql: PathBuf,
     drop: Command,
 }
 
 impl Database {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What the database itself says to this, as a role that may do everything.
     pub fn ask(&self, sql: &str) -> Result<String> {
         let output = Command::new(&self.psql).args(["-XAtqw", "-c", sql, &self.admin_url]).output()?;
@@ -113,21 +118,32 @@ pub fn programs() -> Option<PathBuf> {
 impl Server {
     /// A new server in a temporary folder, stopped when this value goes or the process ends.
     pub fn start(durability: Durability) -> Result<Server> {
-        Server::start_with(durability, None)
+        Server::start_with(durability, None, None)
+    }
+
+    /// The same for a server whose log of changes (WAL) is in this empty folder, which becomes the server's, in small files.
+    pub fn start_with_log_in(folder: &Path) -> Result<Server> {
+        Server::start_with(Durability::Default, None, Some(folder))
     }
 
     /// The same for a server with TLS, with nothing synced.
     pub fn start_secure(secure: &Secure) -> Result<Server> {
-        Server::start_with(Durability::None, Some(secure))
+        Server::start_with(Durability::None, Some(secure), None)
     }
 
-    fn start_with(durability: Durability, secure: Option<&Secure>) -> Result<Server> {
+    fn start_with(durability: Durability, secure: Option<&Secure>, wal: Option<&Path>) -> Result<Server> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
         let user = unprivileged(folder.path())?;
         let data = folder.path().join("data");
         let mut initdb = as_user("initdb", &programs, user, folder.path());
         initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"]).arg(&data);
+        if let Some(wal) = wal {
+            if let Some((uid, gid)) = user {
+                chown(wal, Some(uid), Some(gid))?;
+            }
+            initdb.args(["--wal-segsize", "1", "--waldir"]).arg(wal);
+        }
         quietly(initdb)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         // From here on the folder is the watcher's to remove.
@@ -148,7 +164,8 @@ impl Server {
     pub fn at(url: &str) -> Result<Server> {
         let rest = url.strip_prefix("postgres://").context("no postgres:// URL")?;
         let (user, place) = rest.split_once('@').context("no user in the URL")?;
-        let (host, port) = place.trim_end_matches('/').split_once(':').context("no port in the URL")?;
+        let place = place.split('/').next().unwrap_or_default();
+        let (host, port) = place.split_once(':').context("no port in the URL")?;
         let programs = programs().context("PostgreSQL's programs are not installed")?;
         let (host, user) = (host.to_owned(), user.to_owned());
         let server = Server { host, port: port.parse()?, user, programs, own: None };
@@ -180,17 +197,43 @@ impl Server {
 
     /// A fresh, empty database.
     pub fn database(&self) -> Result<Database> {
+        self.create(None)
+    }
+
+    /// The same, or a copy of another one.
+    pub(crate) fn create(&self, template: Option<&str>) -> Result<Database> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut create = self.client("createdb");
         create.args(["-O", OWNER, &name]);
+        if let Some(template) = template {
+            create.args(["-T", template]);
+        }
         quietly(create)?;
         let mut drop = self.client("dropdb");
         drop.args(["--if-exists", "--force", &name]);
         let url = |role: &str| format!("postgres://{role}@{}:{}/{name}", self.host, self.port);
         let (owner_url, url, admin_url) = (url(OWNER), url(APPLICATION), url(&self.user));
         let psql = self.programs.join("psql");
-        Ok(Database { owner_url, url, admin_url, application: APPLICATION, psql, drop })
+        Ok(Database { owner_url, url, admin_url, application: APPLICATION, name, psql, drop })
+    }
+
+    /// Whether there is a database of that name.
+    pub(crate) fn has(&self, name: &str) -> Result<bool> {
+        let mut psql = self.client("psql");
+        psql.args([
+            "-XAtq",
+            "-c",
+            &format!("SELECT 1 FROM pg_database WHERE datname = '{name}'"),
+            "postgres",
+        ]);
+        Ok(!quietly(psql)?.is_empty())
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let mut psql = self.client("psql");
+        psql.args(["-Xq", "-c", &format!("ALTER DATABASE {from} RENAME TO {to}"), "postgres"]);
+        quietly(psql).map(drop)
     }
 
     /// A fresh, empty database whose tables lie in this empty folder, which becomes the server's.
@@ -199,7 +242,7 @@ impl Server {
             chown(folder, Some(uid), Some(gid))?;
         }
         let database = self.database()?;
-        let name = database.url.rsplit('/').next().context("a URL ends with a name")?;
+        let name = database.name();
         let mut psql = self.client("psql");
         let place = format!("CREATE TABLESPACE {name} LOCATION '{}'", folder.display());
         let moving = format!("ALTER DATABASE {name} SET TABLESPACE {name}");
@@ -233,7 +276,7 @@ impl Server {
     pub fn promote(&self) -> Result<()> {
         let mut psql = self.client("psql");
         psql.args(["-XAtq", "-c", "SELECT pg_promote(true, 60)", "postgres"]);
-        quietly(psql)
+        quietly(psql).map(drop)
     }
 
     fn make_roles(&self) -> Result<()> {
@@ -367,12 +410,12 @@ fn as_user(name: &str, programs: &Path, user: Option<(u32, u32)>, folder: &Path)
     command
 }
 
-/// Runs to the end; what it said is the error if it fails.
-fn quietly(mut command: Command) -> Result<()> {
+/// Runs to the end and answers what it wrote; what it said is the error if it fails.
+fn quietly(mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{:?} failed: {}", command.get_program(), said.trim());
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[allow(clippy::disallowed_methods, reason = "another process needs real time to start")]

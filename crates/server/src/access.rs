@@ -29,6 +29,10 @@ pub enum Permission {
     DeadLettersRead,
     #[serde(rename = "dead-letters:act")]
     DeadLettersAct,
+    #[serde(rename = "batches:read")]
+    BatchesRead,
+    #[serde(rename = "batches:act")]
+    BatchesAct,
     #[serde(rename = "errors:read")]
     ErrorsRead,
     #[serde(rename = "schedules:read")]
@@ -84,6 +88,8 @@ impl Permission {
             TasksAct => "tasks:act",
             DeadLettersRead => "dead-letters:read",
             DeadLettersAct => "dead-letters:act",
+            BatchesRead => "batches:read",
+            BatchesAct => "batches:act",
             ErrorsRead => "errors:read",
             SchedulesRead => "schedules:read",
             SchedulesAct => "schedules:act",
@@ -132,6 +138,7 @@ const READS: &[Permission] = &[
     InstancesRead,
     TasksRead,
     DeadLettersRead,
+    BatchesRead,
     ErrorsRead,
     SchedulesRead,
     EventsRead,
@@ -180,6 +187,7 @@ impl Role {
                             | InstancesOrder
                             | TasksAct
                             | DeadLettersAct
+                            | BatchesAct
                             | SchedulesAct
                             | EventsPublish
                             | WorkersAct

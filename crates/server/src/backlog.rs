@@ -3,13 +3,17 @@
 use crate::{
     app::App,
     auth::Caller,
+    filter,
     page::{self, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
     wire,
 };
 use axum::{Json, extract::State, http::Uri};
-use machine::id::{self, Kind};
+use machine::{
+    id::{self, Kind},
+    query::Subject,
+};
 use serde::Serialize;
 use store::{rows::DeliveryRow, views::DeliveryFilter};
 use utoipa::ToSchema;
@@ -49,6 +53,7 @@ fn delivery(row: DeliveryRow) -> OpenDelivery {
 #[utoipa::path(
     get, path = "/api/v1/deliveries", tag = "workers", operation_id = "list_deliveries",
     params(
+        ("q" = Option<String>, Query, description = "a query such as `worker:mail attempts:>3`"),
         ("worker" = Option<String>, Query, description = "those of this worker only"),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
         ("cursor" = Option<String>, Query, description = "`next` of the page before"),
@@ -60,12 +65,13 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<OpenDelivery>>, Problem> {
-    let parameters = Parameters::read(&uri, &["worker", "limit", "cursor"])?;
+    let parameters = Parameters::read(&uri, &[filter::Q, "worker", "limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "deliveries");
     let after = cursors.read(&parameters)?.and_then(|bytes| Uuid::from_slice(&bytes).ok());
-    let filter = DeliveryFilter { worker: parameters.owned("worker") };
-    let rows = app.store().deliveries(&caller.tenant, &filter, after, limit).await?;
+    let conditions = filter::conditions(&app, &caller, &parameters, Subject::Deliveries)?;
+    let wanted = DeliveryFilter { worker: parameters.owned("worker"), conditions };
+    let rows = app.store().deliveries(&caller.tenant, &wanted, after, limit).await?;
     let next = rows.last().filter(|_| rows.len() == limit).map(|row| cursors.write(row.id.as_bytes()));
     Ok(Json(Page { items: rows.into_iter().map(delivery).collect(), next }))
 }

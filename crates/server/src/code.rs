@@ -36,6 +36,8 @@ pub const MISSING_KEY: Code = code("missing-key", 400, "The body lacks a require
 pub const INVALID_VALUE: Code = code("invalid-value", 400, "A value is not acceptable");
 pub const UNKNOWN_PARAMETER: Code = code("unknown-parameter", 400, "A query parameter is not known");
 pub const INVALID_PARAMETER: Code = code("invalid-parameter", 400, "A query parameter is not acceptable");
+pub const INVALID_QUERY: Code = code("invalid-query", 400, "The query is not valid");
+pub const EMPTY_QUERY: Code = code("empty-query", 400, "The query is empty");
 pub const PAGE_TOO_LARGE: Code = code("page-too-large", 400, "The page is too large");
 pub const INVALID_CURSOR: Code = code("invalid-cursor", 400, "The cursor is not valid here");
 pub const INVALID_HEADER: Code = code("invalid-header", 400, "A header is not acceptable");
@@ -79,6 +81,7 @@ pub const DEFINITION_UNUSABLE: Code =
     code("definition-unusable", 409, "The stored definition cannot be used");
 pub const TURN_FAILED: Code = code("turn-failed", 409, "The instance cannot take its next step");
 pub const SCHEDULE_ENDED: Code = code("schedule-ended", 409, "The schedule has ended");
+pub const BATCH_ENDED: Code = code("batch-ended", 409, "The batch has ended");
 pub const DEV_CLOCK_OFF: Code = code("dev-clock-off", 409, "Clocks cannot be moved here");
 pub const TASK_ENDED: Code = code("task-ended", 409, "The task has ended");
 pub const TASK_CLAIMED: Code = code("task-claimed", 409, "Somebody else has claimed the task");
@@ -96,6 +99,9 @@ pub const DEFINITION_UNSUPPORTED: Code =
 pub const TASK_RESULT_INVALID: Code =
     code("task-result-invalid", 422, "The result does not fit the task's form");
 pub const INVALID_EVENT: Code = code("invalid-event", 422, "This is not an event");
+pub const EVENT_DATA_INVALID: Code =
+    code("event-data-invalid", 422, "The event's data does not fit the schema of its type");
+pub const SCHEMA_INVALID: Code = code("schema-invalid", 422, "This is no schema that can be used");
 pub const BAD_CLOCK: Code = code("bad-clock", 422, "A clock cannot be moved this way");
 pub const DEFINITION_NOT_ALLOWED: Code =
     code("definition-not-allowed", 422, "The definition uses what the operator does not allow");
@@ -129,6 +135,8 @@ pub const ALL: &[Code] = &[
     INVALID_VALUE,
     UNKNOWN_PARAMETER,
     INVALID_PARAMETER,
+    INVALID_QUERY,
+    EMPTY_QUERY,
     PAGE_TOO_LARGE,
     INVALID_CURSOR,
     INVALID_HEADER,
@@ -164,6 +172,7 @@ pub const ALL: &[Code] = &[
     DEFINITION_UNUSABLE,
     TURN_FAILED,
     SCHEDULE_ENDED,
+    BATCH_ENDED,
     DEV_CLOCK_OFF,
     TASK_ENDED,
     TASK_CLAIMED,
@@ -179,6 +188,8 @@ pub const ALL: &[Code] = &[
     DEFINITION_UNSUPPORTED,
     TASK_RESULT_INVALID,
     INVALID_EVENT,
+    EVENT_DATA_INVALID,
+    SCHEMA_INVALID,
     BAD_CLOCK,
     DEFINITION_NOT_ALLOWED,
     REFUSED_BY_STORE,

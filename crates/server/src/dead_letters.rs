@@ -5,13 +5,17 @@ use crate::{
     auth::Caller,
     body::{self, Fields},
     error_groups::{self, ErrorGroup},
+    filter,
     page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
     wire::{self, Status, Stored},
 };
 use axum::{Json, extract::State, http::Uri};
-use machine::id::{self, Kind};
+use machine::{
+    id::{self, Kind},
+    query::Subject,
+};
 use serde::{Deserialize, Serialize};
 use store::{
     rows::{DeadLetterRow, LetterGroup},
@@ -70,6 +74,7 @@ const REASONS: &[&str] = &[
 #[utoipa::path(
     get, path = "/api/v1/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(
+        ("q" = Option<String>, Query, description = "a query such as `worker:mail reason:poison failed:>-1h`"),
         ("id" = Option<String>, Query, description = "the beginning of an id: `dl_0192`"),
         ("reason" = Option<String>, Query), ("source" = Option<String>, Query),
         ("worker" = Option<String>, Query, description = "only calls and deliveries to this worker, or calls to `http`"),
@@ -87,33 +92,26 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
     let parameters = Parameters::read(
         &uri,
-        &["id", "reason", "source", "worker", "instance", "group", "limit", "cursor"],
+        &[filter::Q, "id", "reason", "source", "worker", "instance", "group", "limit", "cursor"],
     )?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "dead-letters");
-    let filter = DeadLetterFilter {
+    let wanted = DeadLetterFilter {
         group: parameters.id("group", Kind::ErrorGroup)?,
-        reason: one(&parameters, "reason", REASONS)?,
-        source: one(&parameters, "source", SOURCES)?,
+        reason: parameters.one("reason", REASONS)?,
+        source: parameters.one("source", SOURCES)?,
         instance: parameters.id("instance", Kind::Instance)?,
         worker: parameters.owned("worker"),
+        conditions: filter::conditions(&app, &caller, &parameters, Subject::DeadLetters)?,
     };
     let beginning = Beginning::read(&parameters, Kind::DeadLetter)?;
     let after = beginning.after(cursors.read_id(&parameters)?);
     let page = store::views::Page { after, limit: page::rows_for(limit) };
-    let mut rows = app.store().dead_letters(&caller.tenant, &filter, &page).await?;
+    let mut rows = app.store().dead_letters(&caller.tenant, &wanted, &page).await?;
     rows.retain(|letter| !beginning.is_past(letter.id));
     let more = page::cut(&mut rows, limit);
     let next = rows.last().filter(|_| more).map(|row| cursors.write(row.id.as_bytes()));
     Ok(Json(Page { items: rows.iter().map(letter_of).collect(), next }))
-}
-
-fn one(parameters: &Parameters, name: &str, known: &[&str]) -> Result<Option<String>, Problem> {
-    let mut words = parameters.words(name, known)?;
-    match words.len() {
-        0 | 1 => Ok(words.pop()),
-        _ => Err(query::invalid(name, "only one may be given")),
-    }
 }
 
 /// Dead letters that failed alike.

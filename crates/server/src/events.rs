@@ -23,6 +23,8 @@ use utoipa::ToSchema;
 
 /// Events in one request.
 const EVENTS_MAX: usize = 10_000;
+/// Places that are told of events that are refused.
+const FLAWS_MAX: usize = 100;
 
 /// A CloudEvent 1.0 in its JSON form; other attributes are kept. An envelope (`eventId`, `eventType`, `payload`) is taken
 /// for the CloudEvent that it stands for.
@@ -95,7 +97,7 @@ pub(crate) struct EventDetail {
     responses(
         (status = 202, description = "accepted and durable", body = AcceptedEvents),
         (status = 413, description = "an event is too large", body = ProblemBody),
-        (status = 422, description = "an event is not a CloudEvent; those before it in an array were accepted", body = ProblemBody),
+        (status = 422, description = "an event is not a CloudEvent, or its data does not fit the schema of its type; `errors` says which are refused, all others of the request were accepted", body = ProblemBody),
     )
 )]
 pub(crate) async fn publish(
@@ -111,18 +113,44 @@ pub(crate) async fn publish(
     let published =
         detached(app.answer_max(), async move { Ok(app.handle.publish_many(&caller.tenant, events).await) })
             .await?;
-    let mut items = Vec::with_capacity(published.len());
+    let count = published.len();
+    let (mut items, mut refused) = (Vec::with_capacity(count), vec![]);
     for (at, one) in published.into_iter().enumerate() {
         match one {
             Ok(one) => items.push(accepted(&one)),
-            Err(refusal) => {
-                let problem = Problem::from(refusal);
-                let (pointer, message) = (format!("/{at}"), problem.detail.clone());
-                return Err(problem.with_flaw(Flaw { pointer, message, ..Flaw::default() }));
-            }
+            Err(refusal) => refused.push((at, Problem::from(refusal))),
         }
     }
-    Ok((StatusCode::ACCEPTED, Json(AcceptedEvents { items })))
+    match refused.is_empty() {
+        true => Ok((StatusCode::ACCEPTED, Json(AcceptedEvents { items }))),
+        false => Err(refusal_of(refused, count)),
+    }
+}
+
+/// The first refusal of a request, with the places of all of them: `/3/data/order` is in the fourth event given.
+fn refusal_of(refused: Vec<(usize, Problem)>, count: usize) -> Problem {
+    let number = refused.len();
+    let mut flaws = vec![];
+    let mut first = None;
+    for (at, mut problem) in refused {
+        let own = std::mem::take(&mut problem.errors);
+        let whole =
+            Flaw { message: problem.detail.clone(), code: Some(problem.code.word), ..Flaw::default() };
+        let own = if own.is_empty() { vec![whole] } else { own };
+        flaws.extend(own.into_iter().map(|flaw| Flaw { pointer: format!("/{at}{}", flaw.pointer), ..flaw }));
+        first.get_or_insert((at, problem));
+    }
+    flaws.truncate(FLAWS_MAX);
+    let (at, mut problem) = first.expect("a request that is refused has a refusal");
+    if count > 1 {
+        let rest = count - number;
+        problem.detail = format!(
+            "{number} of {count} events are refused, {rest} were accepted; event /{at}: {}",
+            problem.detail
+        );
+    }
+    problem.errors = flaws;
+    problem
 }
 
 fn accepted(published: &Published) -> Accepted {

@@ -3,6 +3,7 @@
 use crate::{
     app::App,
     auth::Caller,
+    filter,
     page::{self, Beginning, Cursors, Page},
     problem::{Problem, ProblemBody},
     query::{self, Named, NoParameters, Parameters},
@@ -15,7 +16,10 @@ use axum::{
     http::{HeaderMap, Uri},
     response::Response,
 };
-use machine::id::{self, Kind};
+use machine::{
+    id::{self, Kind},
+    query::Subject,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use store::views::{InstanceFilter, InstanceView};
@@ -133,6 +137,7 @@ const STATUSES: &[&str] = &[
     "suspended",
 ];
 const FILTERS: &[&str] = &[
+    filter::Q,
     "id",
     "status",
     "namespace",
@@ -151,6 +156,7 @@ const FILTERS: &[&str] = &[
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", operation_id = "list_instances",
     params(
+        ("q" = Option<String>, Query, description = "a query such as `status:faulted definition:order* started:>-1h`"),
         ("id" = Option<String>, Query, description = "the beginning of an id: `ins_0192`"),
         ("status" = Option<String>, Query,
             description = "comma-separated status words; `suspended` means waiting on a timer"),
@@ -178,7 +184,7 @@ pub(crate) async fn list(
     let beginning = Beginning::read(&parameters, Kind::Instance)?;
     let after = beginning.after(cursors.read_id(&parameters)?);
     let statuses = parameters.words("status", STATUSES)?;
-    let mut filter = InstanceFilter {
+    let mut wanted = InstanceFilter {
         statuses: statuses.clone(),
         namespace: parameters.owned("namespace"),
         name: parameters.owned("name"),
@@ -188,16 +194,17 @@ pub(crate) async fn list(
         parent: parameters.id("parent", Kind::Instance)?,
         created_from: parameters.time("from")?,
         created_to: parameters.time("to")?,
+        conditions: filter::conditions(&app, &caller, &parameters, Subject::Instances)?,
     };
     // The store knows `waiting`; which of those wait on a timer is told apart here.
     let has = |word: &str| statuses.iter().any(|status| status == word);
     let suspended_only = has("suspended") && !has("waiting");
-    filter.statuses.retain(|word| word != "suspended");
+    wanted.statuses.retain(|word| word != "suspended");
     if suspended_only {
-        filter.statuses.push("waiting".to_owned());
+        wanted.statuses.push("waiting".to_owned());
     }
     let keep = |view: &InstanceView| !suspended_only || view.row.status != "waiting" || is_suspended(view);
-    let (views, next) = scan(&app, &caller, &filter, (after, beginning), limit, keep).await?;
+    let (views, next) = scan(&app, &caller, &wanted, (after, beginning), limit, keep).await?;
     let next = next.map(|id| cursors.write(id.as_bytes()));
     Ok(Json(Page { items: views.into_iter().map(|view| instance_of(&view)).collect(), next }))
 }

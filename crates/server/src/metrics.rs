@@ -11,8 +11,8 @@ use axum::{
 };
 use machine::Time;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
-use runtime::handle::Metric;
-use std::{fmt::Write, time::Duration};
+use runtime::{api::Queue, handle::Metric};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 use store::{feed::Horizon, rows::Depth, views::Counts};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -31,8 +31,13 @@ struct Counted {
     horizon: Horizon,
     /// What waits for each bus.
     buses: Vec<(String, Option<Depth>)>,
+    queues: Vec<Queue>,
+    /// How long what is due for a worker has been so, in microseconds.
+    oldest: BTreeMap<String, u64>,
 }
 
+/// Queues that are told apart.
+const QUEUES_MAX: usize = 200;
 const COUNTS_LIFE: Duration = Duration::from_secs(5);
 
 impl HttpMetrics {
@@ -72,6 +77,7 @@ pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Resp
     let counted = counted(&app).await?;
     write_counts(&mut text, &counted.counts);
     write_buses(&mut text, &counted.buses, app.options.clock.now());
+    write_queues(&mut text, &counted.queues, &counted.oldest);
     write_horizon(&mut text, &counted.horizon);
     let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
     text.push_str(&http.map_err(Problem::internal)?);
@@ -89,7 +95,8 @@ async fn counted(app: &App) -> Result<Counted, Problem> {
     let (fresh, horizon) = (app.store().counts(None).await?, app.store().horizon().await?);
     let names = app.handle.buses().into_iter().map(|bus| bus.name);
     let buses = names.zip(app.handle.bus_depths().await?).collect();
-    let fresh = Counted { counts: fresh, horizon, buses };
+    let (queues, oldest) = queues(app).await?;
+    let fresh = Counted { counts: fresh, horizon, buses, queues, oldest };
     *counts = Some((Instant::now(), fresh.clone()));
     Ok(fresh)
 }
@@ -145,6 +152,43 @@ fn write_buses(text: &mut String, buses: &[(String, Option<Depth>)], now: Time) 
     }
 }
 
+/// The fullest queues over all tenants; those beyond the bound are one, called `other`.
+async fn queues(app: &App) -> Result<(Vec<Queue>, BTreeMap<String, u64>), Problem> {
+    let mut queues = app.handle.all_queues().await?;
+    queues.sort_by_key(|queue| std::cmp::Reverse(queue.deliveries + queue.calls));
+    let rest = queues.split_off(queues.len().min(QUEUES_MAX));
+    let workers: Vec<String> =
+        queues.iter().filter(|one| one.deliveries > 0).map(|one| one.name.clone()).collect();
+    let oldest = app.handle.oldest_due(&workers).await?;
+    if !rest.is_empty() {
+        let add = |sum: Queue, one: &Queue| Queue {
+            deliveries: sum.deliveries + one.deliveries,
+            calls: sum.calls + one.calls,
+            ..sum
+        };
+        queues.push(rest.iter().fold(Queue::empty("other"), add));
+    }
+    Ok((queues, oldest))
+}
+
+fn write_queues(text: &mut String, queues: &[Queue], oldest: &BTreeMap<String, u64>) {
+    let backlog = "windlass_queue_backlog";
+    head(text, backlog, "What is to be done by a worker or called, over all tenants and nodes.", "gauge");
+    for Queue { name, deliveries, calls } in queues {
+        for (kind, number) in [("deliveries", *deliveries), ("calls", *calls)] {
+            if number > 0 || (kind == "deliveries" && *calls == 0) {
+                sample(text, backlog, &[("queue", name), ("kind", kind)], number as f64);
+            }
+        }
+    }
+    let age = "windlass_queue_oldest_seconds";
+    head(text, age, "How long the delivery that is due longest has been so.", "gauge");
+    for Queue { name, .. } in queues {
+        let micros = oldest.get(name).copied().unwrap_or_default();
+        sample(text, age, &[("queue", name)], micros as f64 / 1e6);
+    }
+}
+
 fn write_horizon(text: &mut String, horizon: &Horizon) {
     let transactions = "windlass_feed_horizon_transactions";
     head(text, transactions, "Transactions that the feed of events waits for, from the oldest on.", "gauge");
@@ -154,6 +198,20 @@ fn write_horizon(text: &mut String, horizon: &Horizon) {
         head(text, seconds, "How long the oldest transaction that writes has been open.", "gauge");
         sample(text, seconds, &[], open_for.0 as f64 / 1e6);
     }
+    let transactions = "windlass_oldest_snapshot_transactions";
+    head(text, transactions, "Transactions since the oldest snapshot that keeps dead rows.", "gauge");
+    sample(text, transactions, &[], horizon.snapshot.transactions as f64);
+    if let Some(held_for) = horizon.snapshot.held_for {
+        let seconds = "windlass_oldest_snapshot_seconds";
+        head(text, seconds, "How long the oldest snapshot that keeps dead rows has been held.", "gauge");
+        sample(text, seconds, &[], held_for.0 as f64 / 1e6);
+    }
+    let durable = "windlass_store_durable";
+    head(text, durable, "1 if what is acknowledged survives a crash of the store, by its settings.", "gauge");
+    sample(text, durable, &[], f64::from(u8::from(horizon.is_durable)));
+    let synchronous = "windlass_store_synchronous";
+    head(text, synchronous, "0 if there is a standby and no commit waits for one.", "gauge");
+    sample(text, synchronous, &[], f64::from(u8::from(horizon.is_synchronous)));
 }
 
 fn head(text: &mut String, name: &str, help: &str, kind: &str) {

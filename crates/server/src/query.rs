@@ -73,6 +73,15 @@ impl Parameters {
         }
     }
 
+    /// One known word.
+    pub(crate) fn one(&self, name: &str, known: &[&str]) -> Result<Option<String>, Problem> {
+        let mut words = self.words(name, known)?;
+        match words.len() {
+            0 | 1 => Ok(words.pop()),
+            _ => Err(invalid(name, "only one may be given")),
+        }
+    }
+
     pub(crate) fn time(&self, name: &str) -> Result<Option<Time>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         match Time::parse_rfc3339(text) {

@@ -2,13 +2,13 @@
 
 use crate::{
     app::{App, Inner},
-    auth, backlog, breakers, bulk, buses, clock, code, compensation, datasets, dead_letters, definitions,
-    deliveries, docs, error_groups, events, explain, feed, frame, health, history, instances, keys, me,
-    metrics,
+    auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, datasets, dead_letters,
+    definitions, deliveries, docs, error_groups, event_types, events, explain, feed, frame, health, history,
+    instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
-    result,
+    queues, result,
     routes::ROUTES,
     schedules, secrets, starts, stream, tasks, tenants, versions, webhooks, workers,
 };
@@ -120,10 +120,18 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(dead_letters::read))
         .routes(routes!(dead_letters::replay))
         .routes(routes!(dead_letters::discard))
+        .routes(routes!(batches::list, batches::create))
+        .routes(routes!(batches::read, batches::change))
+        .routes(routes!(batches::items))
+        .routes(routes!(batches::pause))
+        .routes(routes!(batches::resume))
+        .routes(routes!(batches::cancel))
         .routes(routes!(error_groups::list))
         .routes(routes!(error_groups::read))
         .routes(routes!(events::list, events::publish))
         .routes(routes!(events::read))
+        .routes(routes!(event_types::list))
+        .routes(routes!(event_types::read, event_types::put, event_types::delete))
         .routes(routes!(feed::read))
         .merge(outward())
         .routes(routes!(schedules::list))
@@ -146,6 +154,7 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(health::health))
         .routes(routes!(health::readiness))
         .routes(routes!(metrics::read))
+        .routes(routes!(queues::whole))
 }
 
 /// What events are handed, sent and carried to.
@@ -154,6 +163,8 @@ fn outward() -> OpenApiRouter<App> {
         .routes(routes!(workers::list))
         .routes(routes!(workers::put, workers::delete))
         .routes(routes!(workers::poll))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::read))
         .routes(routes!(breakers::list))
         .routes(routes!(breakers::probe))
         .routes(routes!(backlog::list))

@@ -205,6 +205,7 @@ fn may_read(caller: &Caller, change: &Change) -> bool {
     let permission = match change.kind {
         "task" => Permission::TasksRead,
         "dead-letter" => Permission::DeadLettersRead,
+        "batch" => Permission::BatchesRead,
         _ => Permission::InstancesRead,
     };
     Access::Needs(permission).admits(&caller.roles)
@@ -212,7 +213,7 @@ fn may_read(caller: &Caller, change: &Change) -> bool {
 
 /// What a client wants to hear of.
 struct Topics {
-    kinds: Vec<String>,
+    kinds: Vec<&'static str>,
     ids: Vec<Uuid>,
 }
 
@@ -221,7 +222,10 @@ impl Topics {
         let mut topics = Topics { kinds: vec![], ids: vec![] };
         for word in parameters.list("topics") {
             match word.as_str() {
-                "instances" | "tasks" | "dead-letters" => topics.kinds.push(word),
+                "instances" => topics.kinds.push("instance"),
+                "tasks" => topics.kinds.push("task"),
+                "dead-letters" => topics.kinds.push("dead-letter"),
+                "batches" => topics.kinds.push("batch"),
                 id => topics.ids.push(object_id(id)?),
             }
         }
@@ -230,15 +234,15 @@ impl Topics {
 
     fn want(&self, change: &Change) -> bool {
         let is_all = self.kinds.is_empty() && self.ids.is_empty();
-        let is_kind = self.kinds.iter().any(|kind| kind.strip_suffix('s') == Some(change.kind));
-        is_all || is_kind || self.ids.contains(&change.id)
+        is_all || self.kinds.contains(&change.kind) || self.ids.contains(&change.id)
     }
 }
 
 fn object_id(text: &str) -> Result<Uuid, Problem> {
-    let kinds = [Kind::Instance, Kind::Task, Kind::DeadLetter];
+    let kinds = [Kind::Instance, Kind::Task, Kind::DeadLetter, Kind::Batch];
     kinds.into_iter().find_map(|kind| id::parse(kind, text).ok()).ok_or_else(|| {
-        let message = format!("{:?} is neither instances, tasks, dead-letters nor an id", excerpt(text));
+        let message =
+            format!("{:?} is neither instances, tasks, dead-letters, batches nor an id", excerpt(text));
         Problem::at(code::INVALID_PARAMETER, "topics", message)
     })
 }
@@ -251,6 +255,7 @@ fn event(mark: u32, change: &Change) -> Event {
     let kind = match change.kind {
         "task" => Kind::Task,
         "dead-letter" => Kind::DeadLetter,
+        "batch" => Kind::Batch,
         _ => Kind::Instance,
     };
     let body = serde_json::json!({

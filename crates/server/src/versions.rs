@@ -23,7 +23,7 @@ use runtime::api::{DefinitionRef, Migration, MigrationFilter, Preflight};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-const VERSION_BYTES_MAX: usize = 128;
+pub(crate) const VERSION_BYTES_MAX: usize = 128;
 const REFERENCE_BYTES_MAX: usize = 4096;
 const LIMIT_DEFAULT: i64 = 100;
 
@@ -307,7 +307,7 @@ fn migration(fields: &Fields) -> Result<Migration, Problem> {
     })
 }
 
-fn mapping(fields: &Fields) -> Result<Mapping, Problem> {
+pub(crate) fn mapping(fields: &Fields) -> Result<Mapping, Problem> {
     let wrong = |message: &str| Problem::at(code::INVALID_VALUE, fields.place("mapping"), message);
     let Some(value) = fields.value("mapping") else { return Ok(Mapping::new()) };
     let pairs = value.entries().ok_or_else(|| wrong("this must be an object: old reference to new"))?;

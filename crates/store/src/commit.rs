@@ -60,6 +60,16 @@ pub enum Write {
     DeleteWorker {
         name: String,
     },
+    /// Inserts what is said of a type of events if `expected_version` is 0, else replaces it if that is the stored version;
+    /// else `Conflict::Version`.
+    PutEventType {
+        row: EventTypeRow,
+        expected_version: i64,
+    },
+    /// Deletes what is said of a type of events; `Conflict::Gone` if it is not there.
+    DeleteEventType {
+        name: String,
+    },
     /// Deletes the dead letter; `Conflict::Gone` if it is not there.
     ConsumeDeadLetter {
         id: Uuid,
@@ -120,6 +130,14 @@ pub enum Write {
     /// Inserts the event, and one signal for every wait that wants it; `Conflict::Duplicate` if an event of the same
     /// source and id is there. `told` is counted here.
     Publish(Box<EventRow>),
+    /// Inserts the batch if `expected_version` is 0, else replaces it, but for its counts, if that is the stored version;
+    /// else `Conflict::Version`.
+    PutBatch {
+        row: Box<BatchRow>,
+        expected_version: i64,
+    },
+    /// Gives an item of a batch another outcome, and counts it, if it has the one that is expected; else `Conflict::Gone`.
+    SettleItem(Settlement),
     // ---- plain writes ----
     UpdateInstance(Box<InstanceChange>),
     /// The instance goes on in another version of its definition, in projection and snapshot.
@@ -130,6 +148,11 @@ pub enum Write {
     History(HistoryRow),
     /// Inserts a signal; one with the same id already there is left as it is.
     Signal(SignalRow),
+    /// Inserts items of a batch, which wait for their turn; those that are there stay as they are.
+    BatchItems {
+        batch: Uuid,
+        items: Vec<Uuid>,
+    },
     Timer(TimerRow),
     Call(CallRow),
     Delivery(Box<DeliveryRow>),
@@ -140,18 +163,20 @@ pub enum Write {
         key: String,
         until: Time,
     },
-    /// Puts a delivery back as backlog the way a call is, whatever its count was; nothing if it is gone.
+    /// Puts a delivery back as backlog the way a call is. One that is lent has no owner; `ExtendDelivery` guards it.
     RetryDelivery {
         id: Uuid,
+        owner: Option<Uuid>,
         visible_at: Time,
         attempt: u32,
         last_error: Option<Vec<u8>>,
     },
-    /// Puts a failed call back as backlog (no owner) with a later `visible_at`, its attempt count raised; nothing if
-    /// it is gone.
+    /// Puts a failed call back as backlog (no owner) with a later `visible_at`, its attempt count raised, if `owner` still
+    /// owns it; nothing otherwise. So it may be sent again by whoever does not know whether it landed.
     RetryCall {
         instance: Uuid,
         token: u64,
+        owner: Option<Uuid>,
         visible_at: Time,
         attempt: u32,
         last_error: Option<Vec<u8>>,
@@ -159,6 +184,7 @@ pub enum Write {
     /// Puts a signal back the same way.
     RetrySignal {
         id: Uuid,
+        owner: Option<Uuid>,
         visible_at: Time,
         attempt: u32,
     },
@@ -166,6 +192,7 @@ pub enum Write {
     RetryTimer {
         instance: Uuid,
         token: u64,
+        owner: Option<Uuid>,
         visible_at: Time,
         attempt: u32,
     },
@@ -312,6 +339,7 @@ impl Write {
             Write::Delivery(row) | Write::Debounce { row, .. } => (1, row.events.bytes().len()),
             Write::MoveWatermark { row, .. } => (1, row.value.len()),
             Write::PutWorker { row, .. } => (1, row.declaration.len()),
+            Write::PutEventType { row, .. } => (1, row.schema.len()),
             Write::Outbox(row) => (1, row.event.len()),
             Write::DeadLetter(row) => (1, row.envelope.len()),
             Write::Errors(rows) => (rows.len() as u64, rows.iter().map(|row| row.samples.len()).sum()),
@@ -323,6 +351,9 @@ impl Write {
             Write::Items(row) => (1, row.items.len()),
             Write::OutboxSent { ids } => (ids.len() as u64, 0),
             Write::Publish(row) => (1, row.event.len()),
+            Write::PutBatch { row, .. } => (1, row.query.len() + row.arguments.len()),
+            Write::SettleItem(_) => (2, 0),
+            Write::BatchItems { items, .. } => (items.len() as u64, 0),
             Write::PutCollection { open, .. } => (1, open.len()),
             Write::Subscribe { wants, .. } => (wants.len() as u64, 0),
             _ => (1, 0),

@@ -26,14 +26,33 @@ pub struct FeedItem {
     pub row: EventRow,
 }
 
-/// What the feed waits for: the oldest transaction that still writes. Nothing that commits after it has begun is
-/// given out before it has ended.
+/// What of the store's own state is worth an alarm: what the feed waits for, what keeps dead rows, what a commit rests on.
+///
+/// The feed waits for the oldest transaction that still writes. Nothing that commits after it has begun is given out before
+/// it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
     /// Transactions that may have committed since then and are held back, itself counted; 0 if nothing is.
     pub transactions: u64,
     /// How long it has been open; 0 if nothing is held back, `None` if the store may not look at it.
     pub open_for: Option<Span>,
+    /// What keeps dead rows from being cleared away.
+    pub snapshot: Held,
+    /// What is committed survives a crash.
+    pub is_durable: bool,
+    /// What is committed survives the loss of the machine as well, or there is nothing to go over to: false if there is a
+    /// standby and no commit waits for one.
+    pub is_synchronous: bool,
+}
+
+/// The oldest snapshot that anybody holds, whether it writes or only reads: a transaction, a prepared one, a slot or a
+/// standby.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Transactions that have begun since then; 0 if none is held.
+    pub transactions: u64,
+    /// How long it has been held, as far as the store may look at others; 0 if none is, `None` if nobody can tell.
+    pub held_for: Option<Span>,
 }
 
 impl FeedCursor {

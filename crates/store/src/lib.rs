@@ -16,6 +16,7 @@ pub mod sqlite;
 pub mod transfer;
 pub mod views;
 
+mod filter;
 mod port;
 mod share;
 mod told;

@@ -54,6 +54,8 @@ pub struct Renewed {
     pub another_ended: bool,
     /// What time it is where the store is, if many nodes go by it.
     pub now: Option<Time>,
+    /// Nodes whose leases have not ended, this one counted; 0 if nobody has counted.
+    pub nodes: u32,
 }
 
 /// What there is to do, and when.
@@ -65,6 +67,8 @@ pub struct Outlook {
     pub slots: Option<Time>,
     /// When an unowned delivery of the workers named becomes due.
     pub deliveries: Option<Time>,
+    /// When a batch has something to do.
+    pub batches: Option<Time>,
     /// The outbox is not empty.
     pub outbox: bool,
     /// Events may have expired.
@@ -135,6 +139,16 @@ pub trait Store: Send + Sync + 'static {
     /// How much waits for each of these workers, over all tenants; nothing of those that have nothing. Reads every
     /// delivery: for somebody who looks now and then.
     async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>>;
+    /// How many rows each queue holds, of one tenant or of all, by kind and name; nothing of those that hold none. Kept by
+    /// every commit: a read takes as long as there are queues, however much is in them.
+    async fn queues(&self, tenant: Option<&TenantId>) -> Result<Vec<QueueRow>>;
+    /// What of the tenant's deliveries for a worker nobody has.
+    async fn unclaimed(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Unclaimed>;
+    /// What is lent out of a worker's deliveries, and when its pace allows the next.
+    async fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans>;
+    /// When what has been due longest for each of these workers became so, or the first will be, over all tenants that are
+    /// not parked; nothing of workers that have nothing in the backlog.
+    async fn oldest(&self, workers: &[String]) -> Result<Vec<(String, Time)>>;
     /// Lends due deliveries of one worker to whoever asks: out of sight until `until`, their attempts counted. They stay
     /// unowned, so that whoever does not answer in time loses them.
     async fn lend(&self, tenant: &TenantId, loan: &Loan) -> Result<Vec<DeliveryRow>>;
@@ -147,7 +161,8 @@ pub trait Store: Send + Sync + 'static {
             queues: self.next_due().await?,
             slots: self.next_slot_due().await?,
             deliveries: if workers.is_empty() { None } else { self.next_delivery(workers).await? },
-            outbox: !self.outbox(1).await?.is_empty(),
+            batches: self.next_batch_due().await?,
+            outbox: !self.outbox(&OutboxAsk::of(1)).await?.is_empty(),
             events_expired: true,
             owns: true,
         })
@@ -238,6 +253,8 @@ pub trait Store: Send + Sync + 'static {
     async fn tenants(&self) -> Result<Vec<TenantRow>>;
     /// Workers of all tenants, by tenant and name.
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>>;
+    /// What all tenants say of types of events, by tenant and name.
+    async fn event_types(&self) -> Result<Vec<Claimed<EventTypeRow>>>;
     /// Oldest first, those after `after`.
     async fn deliveries(
         &self,
@@ -251,8 +268,9 @@ pub trait Store: Send + Sync + 'static {
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>>;
     /// By name.
     async fn secrets(&self, tenant: &TenantId) -> Result<Vec<SecretRow>>;
-    /// Oldest first, over all tenants.
-    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>>;
+    /// Of every tenant that has any its share by weight, in the order of their commits; nothing of what the ask leaves
+    /// out.
+    async fn outbox(&self, ask: &OutboxAsk) -> Result<Vec<Claimed<OutboxRow>>>;
     // ---- schedules ----
     /// Schedules with a slot due at `now`, over all tenants, earliest first. No claim: firing is guarded by version.
     async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>>;
@@ -271,6 +289,17 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<SlotRow>>;
     /// What a schedule has collected so far.
     async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow>;
+
+    // ---- batches ----
+    async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>>;
+    /// Newest first.
+    async fn batches(&self, tenant: &TenantId, filter: &BatchFilter, page: &Page) -> Result<Vec<BatchRow>>;
+    async fn batch_items(&self, tenant: &TenantId, ask: &ItemAsk) -> Result<Vec<BatchItemRow>>;
+    /// Batches with something to do at `now`, over all tenants, earliest first. No claim: whoever works on one puts it off,
+    /// guarded by its version, and every item is guarded for itself. Nothing of a tenant that is parked is found.
+    async fn due_batches(&self, now: Time, limit: usize) -> Result<Vec<Claimed<BatchRow>>>;
+    /// When the next batch has something to do.
+    async fn next_batch_due(&self) -> Result<Option<Time>>;
 
     // ---- events ----
     async fn event(&self, tenant: &TenantId, id: Uuid) -> Result<Option<EventRow>>;
@@ -299,7 +328,8 @@ pub trait Store: Send + Sync + 'static {
     /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
     /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
     /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) and of workers (scope
-    /// `worker`) older than `keys_before`, as many error groups last seen before `faulted_before`, and as many records of slots, by age as well: those that failed with faulted instances, others with
+    /// `worker`) older than `keys_before`, as many error groups last seen before `faulted_before`, as many items of batches
+    /// that ended before `ended_before` and then the batches, and as many records of slots, by age as well: those that failed with faulted instances, others with
     /// those that ended well. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.
     async fn purge(&self, purge: &Purge) -> Result<Purged>;

@@ -1,14 +1,20 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
+mod batch;
 mod delivery;
 mod error;
+mod queue;
 mod schedule;
 
-pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Pace, WatermarkRow, WorkerRow};
+pub use batch::{BatchCounts, BatchItemRow, BatchRow, ItemOutcome, Settlement};
+pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Loans, Pace, WatermarkRow, WorkerRow};
 pub use error::{ErrorGroupRow, LetterGroup};
+pub use queue::{QueueKind, QueueRow, Unclaimed};
 
 use machine::{TenantId, Time};
-pub use schedule::{CollectionRow, EventRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow};
+pub use schedule::{
+    CollectionRow, EventRow, EventTypeRow, ScheduleRow, SlotRow, Subscriber, SubscriptionRow,
+};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
@@ -238,6 +244,23 @@ pub struct OutboxRow {
     pub event_type: String,
     pub event: Vec<u8>,
     pub created_at: Time,
+}
+
+/// What somebody who publishes asks of the outbox.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutboxAsk {
+    pub limit: usize,
+    /// These get nothing now.
+    pub but_tenants: Vec<TenantId>,
+    /// Nothing of these keys is wanted now.
+    pub but_keys: Vec<(TenantId, String)>,
+}
+
+impl OutboxAsk {
+    /// Whatever there is.
+    pub fn of(limit: usize) -> OutboxAsk {
+        OutboxAsk { limit, ..OutboxAsk::default() }
+    }
 }
 
 /// `inbox`: an idempotency record.

@@ -1,6 +1,10 @@
 //! What people read: filters, pages and counts. Reads only.
 
-use machine::Time;
+use machine::{
+    Time,
+    query::{Condition, Field, Pattern, Test},
+};
+use std::borrow::Cow;
 use uuid::Uuid;
 
 /// The most rows one page may hold.
@@ -37,6 +41,34 @@ pub struct InstanceFilter {
     pub created_from: Option<Time>,
     /// Exclusive.
     pub created_to: Option<Time>,
+    /// What else must hold.
+    pub conditions: Vec<Condition>,
+}
+
+impl InstanceFilter {
+    /// The same, with what the conditions say of status and parent in the members that name an index.
+    pub(crate) fn narrowed(&self) -> Cow<'_, InstanceFilter> {
+        let mut narrow = Cow::Borrowed(self);
+        for condition in self.conditions.iter().filter(|condition| !condition.not) {
+            match (&condition.field, &condition.test) {
+                (Field::Status, Test::Texts(words)) if narrow.statuses.is_empty() => {
+                    let word = |pattern: &Pattern| match pattern {
+                        Pattern::Equal(word) | Pattern::Prefix(word) => word.clone(),
+                    };
+                    narrow.to_mut().statuses = words.iter().map(word).collect();
+                }
+                (Field::Parent, Test::Ids(ranges)) if narrow.parent.is_none() => {
+                    if let [(low, high)] = ranges[..]
+                        && low == high
+                    {
+                        narrow.to_mut().parent = Some(low);
+                    }
+                }
+                _ => {}
+            }
+        }
+        narrow
+    }
 }
 
 /// Which definitions to list, by namespace and name.
@@ -80,6 +112,8 @@ pub struct DeadLetterFilter {
     pub worker: Option<String>,
     /// Only those of this error group.
     pub group: Option<Uuid>,
+    /// What else must hold.
+    pub conditions: Vec<Condition>,
 }
 
 /// Which error groups to list, those seen last first.
@@ -157,6 +191,8 @@ pub struct Purged {
     pub keys: u64,
     /// Records of what became of due times.
     pub slots: u64,
+    /// Rows of batches that ended, and of their items.
+    pub batches: u64,
     /// Where to go on; `None` once every instance was looked at.
     pub next: Option<PurgeMark>,
 }
@@ -178,6 +214,24 @@ pub struct ScheduleFilter {
     pub status: Option<String>,
     /// Last (namespace, name) of the page before, exclusive.
     pub after: Option<(String, String)>,
+    /// 1 to [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// Which batches to list.
+#[derive(Clone, Debug, Default)]
+pub struct BatchFilter {
+    pub status: Option<String>,
+    pub act: Option<String>,
+}
+
+/// Which items of a batch to list, by their ids.
+#[derive(Clone, Debug)]
+pub struct ItemAsk {
+    pub batch: Uuid,
+    pub outcome: Option<crate::rows::ItemOutcome>,
+    /// Last item of the page before, exclusive.
+    pub after: Option<Uuid>,
     /// 1 to [`PAGE_MAX`].
     pub limit: usize,
 }
@@ -208,4 +262,6 @@ pub struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {
     pub worker: Option<String>,
+    /// What else must hold.
+    pub conditions: Vec<Condition>,
 }

@@ -2,10 +2,10 @@
 //! samples of the declaration.
 
 use crate::{
-    corpus,
+    corpus, outside,
     tap::Act,
     time::pass,
-    world::{World, noted},
+    world::{Side, World, noted},
 };
 use machine::{
     Data,
@@ -23,6 +23,19 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// Runs the whole suite over a declaration, in virtual time. Panics with what is not as it must be.
 pub async fn check(worker: &Declaration) {
+    checked(worker, Side::Inside).await;
+}
+
+/// The same over a worker that is somewhere else: its handler asks the node for deliveries and answers them. Besides, it dies
+/// with a delivery, answers too late, and never answers.
+pub async fn check_remote(worker: &Declaration) {
+    let expected = checked(worker, Side::Outside).await;
+    outside::died(worker, &expected).await;
+    outside::late(worker, &expected).await;
+    outside::silent(worker).await;
+}
+
+async fn checked(worker: &Declaration, side: Side) -> Vec<String> {
     assert_eq!(worker.problem(), None);
     let on = worker.on.as_ref().expect("a worker that handles events");
     assert!(
@@ -30,17 +43,18 @@ pub async fn check(worker: &Declaration) {
         "worker `{}` has no sample to try it with: add `.sample(…)`",
         worker.name
     );
-    let expected = once(worker).await;
-    often(worker, &expected).await;
-    crashes(worker, &expected).await;
-    wrong_tenant(worker).await;
-    exhausted(worker).await;
-    poison(worker, &expected).await;
-    trace(worker).await;
+    let expected = once(worker, side).await;
+    often(worker, &expected, side).await;
+    crashes(worker, &expected, side).await;
+    wrong_tenant(worker, side).await;
+    exhausted(worker, side).await;
+    poison(worker, &expected, side).await;
+    trace(worker, side).await;
+    expected
 }
 
 /// The samples as events with ids of their own.
-fn samples(worker: &Declaration) -> Vec<Data> {
+pub(crate) fn samples(worker: &Declaration) -> Vec<Data> {
     let samples = worker.on.as_ref().map(|on| on.samples.clone()).unwrap_or_default();
     let whole = |(at, sample): (usize, Data)| {
         let mut event = sample.to_json();
@@ -53,8 +67,8 @@ fn samples(worker: &Declaration) -> Vec<Data> {
 }
 
 /// What the samples come to when each is delivered once.
-async fn once(worker: &Declaration) -> Vec<String> {
-    let world = World::new();
+async fn once(worker: &Declaration, side: Side) -> Vec<String> {
+    let world = World::new(side);
     let node = world.node(vec![worker.clone()], true).await;
     node.publish(&world, samples(worker)).await;
     world.settled().await;
@@ -65,9 +79,9 @@ async fn once(worker: &Declaration) -> Vec<String> {
 }
 
 /// Published twice and ten times, delivered ten times, by two nodes at the same time: one effect, one output (R03).
-async fn often(worker: &Declaration, expected: &[String]) {
+async fn often(worker: &Declaration, expected: &[String], side: Side) {
     for times in [2, 10] {
-        let world = World::new();
+        let world = World::new(side);
         let nodes =
             [world.node(vec![worker.clone()], false).await, world.node(vec![worker.clone()], false).await];
         let all = (0..times).map(|at| nodes[at % 2].publish(&world, samples(worker)));
@@ -107,10 +121,10 @@ fn twin(world: &World, worker: &Declaration, event: Uuid, at: u128) -> Write {
 }
 
 /// Killed before and after every commit: nothing is lost, nothing is there twice.
-async fn crashes(worker: &Declaration, expected: &[String]) {
+async fn crashes(worker: &Declaration, expected: &[String], side: Side) {
     for crash_at in 1..=CRASHES {
         for act in [Act::CrashBefore, Act::CrashAfter] {
-            let world = World::new();
+            let world = World::new(side);
             let node = world.node(vec![worker.clone()], true).await;
             let mut commits = 0;
             node.tap.on_commit(move |_| {
@@ -135,8 +149,8 @@ async fn crashes(worker: &Declaration, expected: &[String]) {
 
 /// An event that names another tenant is a dead letter; nothing else of the store is touched, and the handler does not hear
 /// of it (R04).
-async fn wrong_tenant(worker: &Declaration) {
-    let world = World::new();
+async fn wrong_tenant(worker: &Declaration, side: Side) {
+    let world = World::new(side);
     let node = world.node(vec![worker.clone()], true).await;
     node.tap.on_commit(|batch| {
         let mut is_trial = false;
@@ -177,8 +191,8 @@ async fn wrong_tenant(worker: &Declaration) {
 }
 
 /// As many attempts as the policy says, further and further apart, and then a dead letter with the event as it was stored (R05).
-async fn exhausted(worker: &Declaration) {
-    let world = World::new();
+async fn exhausted(worker: &Declaration, side: Side) {
+    let world = World::new(side);
     let failure = Failure { class: Class::Transient, message: "on purpose".to_owned() };
     let (on_trial, calls) = noted(&world, worker, Some(Handled::Retry { failure, after: None }));
     let node = world.node(vec![on_trial], true).await;
@@ -209,8 +223,8 @@ async fn exhausted(worker: &Declaration) {
 }
 
 /// Payloads of the corpus harm nobody but themselves: the samples beside them come to the same as ever (P12).
-async fn poison(worker: &Declaration, expected: &[String]) {
-    let world = World::new();
+async fn poison(worker: &Declaration, expected: &[String], side: Side) {
+    let world = World::new(side);
     let node = world.node(vec![worker.clone()], true).await;
     let kind = samples(worker)[0].get("type").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap();
     let mut published = 0;
@@ -241,8 +255,8 @@ async fn poison(worker: &Declaration, expected: &[String]) {
 }
 
 /// One trace from the event before it to the event after it, each naming what it follows from (R07).
-async fn trace(worker: &Declaration) {
-    let world = World::new();
+async fn trace(worker: &Declaration, side: Side) {
+    let world = World::new(side);
     let sample = samples(worker).remove(0);
     let text = |name: &str| sample.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let (kind, subject, data) =

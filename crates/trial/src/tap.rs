@@ -5,7 +5,7 @@ use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, mpsc},
 };
 use store::{
     Commit, Error, HostLock, Outcome, Outlook, Renewed, Result, Store, datasets::*, feed::*, rows::*,
@@ -42,6 +42,8 @@ pub struct Tap {
     /// Methods that never answer.
     stalled: Mutex<BTreeSet<&'static str>>,
     hook: Mutex<Option<Hook>>,
+    /// Paused time stands still while a call is under way.
+    holds_time: bool,
     handed_out: Mutex<Option<(Claimed<SignalRow>, Arc<Barrier>)>>,
 }
 
@@ -54,8 +56,15 @@ impl Tap {
             down: Mutex::default(),
             stalled: Mutex::default(),
             hook: Mutex::default(),
+            holds_time: false,
             handed_out: Mutex::default(),
         }
+    }
+
+    /// Over a store that is asked over a connection: for tests with paused time it answers in no time, as one in memory
+    /// does.
+    pub fn timeless(inner: Arc<dyn Store>) -> Tap {
+        Tap { holds_time: true, ..Tap::new(inner, CancellationToken::new()) }
     }
 
     /// From now on every batch passes `hook`.
@@ -95,7 +104,7 @@ impl Tap {
         std::mem::take(&mut self.counts.lock())
     }
 
-    async fn enter(&self, method: &'static str) -> Result<()> {
+    async fn enter(&self, method: &'static str) -> Result<Option<Held>> {
         if self.crash.is_cancelled() {
             std::future::pending::<()>().await;
         }
@@ -107,7 +116,7 @@ impl Tap {
         let down = self.down.lock();
         match down.contains("*") || down.contains(method) {
             true => Err(Error::Unavailable("broken by the test".to_owned())),
-            false => Ok(()),
+            false => Ok(self.holds_time.then(Held::new)),
         }
     }
 
@@ -117,9 +126,20 @@ impl Tap {
     }
 }
 
+/// Tokio does not let paused time go by while a blocking task runs; this is one that lasts as long as the value.
+struct Held(#[expect(dead_code, reason = "its end is what the task waits for")] mpsc::Sender<()>);
+
+impl Held {
+    fn new() -> Held {
+        let (end, ended) = mpsc::channel();
+        tokio::task::spawn_blocking(move || ended.recv().is_err());
+        Held(end)
+    }
+}
+
 macro_rules! pass {
     ($tap:ident.$method:ident($($argument:expr),*)) => {{
-        $tap.enter(stringify!($method)).await?;
+        let _held = $tap.enter(stringify!($method)).await?;
         $tap.inner.$method($($argument),*).await
     }};
 }
@@ -127,7 +147,7 @@ macro_rules! pass {
 #[async_trait]
 impl Store for Tap {
     async fn commit(&self, node: Uuid, mut batch: Vec<Commit>) -> Result<Vec<Outcome>> {
-        self.enter("commit").await?;
+        let _held = self.enter("commit").await?;
         let act = self.hook.lock().as_mut().map_or(Act::Pass, |hook| hook(&mut batch));
         let unknown = || Error::Unknown("broken by the test".to_owned());
         match act {
@@ -144,6 +164,21 @@ impl Store for Tap {
         }
     }
 
+    async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>> {
+        pass!(self.batch(tenant, id))
+    }
+    async fn batches(&self, tenant: &TenantId, filter: &BatchFilter, page: &Page) -> Result<Vec<BatchRow>> {
+        pass!(self.batches(tenant, filter, page))
+    }
+    async fn batch_items(&self, tenant: &TenantId, ask: &ItemAsk) -> Result<Vec<BatchItemRow>> {
+        pass!(self.batch_items(tenant, ask))
+    }
+    async fn due_batches(&self, now: Time, limit: usize) -> Result<Vec<Claimed<BatchRow>>> {
+        pass!(self.due_batches(now, limit))
+    }
+    async fn next_batch_due(&self) -> Result<Option<Time>> {
+        pass!(self.next_batch_due())
+    }
     async fn claim_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
         pass!(self.claim_deliveries(ask))
     }
@@ -155,6 +190,18 @@ impl Store for Tap {
     }
     async fn next_delivery(&self, workers: &[String]) -> Result<Option<Time>> {
         pass!(self.next_delivery(workers))
+    }
+    async fn queues(&self, tenant: Option<&TenantId>) -> Result<Vec<QueueRow>> {
+        pass!(self.queues(tenant))
+    }
+    async fn unclaimed(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Unclaimed> {
+        pass!(self.unclaimed(tenant, worker, now))
+    }
+    async fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        pass!(self.loans(tenant, worker, now))
+    }
+    async fn oldest(&self, workers: &[String]) -> Result<Vec<(String, Time)>> {
+        pass!(self.oldest(workers))
     }
     async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
         pass!(self.depths(workers))
@@ -177,6 +224,9 @@ impl Store for Tap {
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
         pass!(self.workers())
     }
+    async fn event_types(&self) -> Result<Vec<Claimed<EventTypeRow>>> {
+        pass!(self.event_types())
+    }
     async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
         pass!(self.events_of(tenant, ids))
     }
@@ -196,7 +246,7 @@ impl Store for Tap {
         pass!(self.leave(node))
     }
     async fn claim_signals(&self, node: Uuid, now: Time, limit: usize) -> Result<Vec<Claimed<SignalRow>>> {
-        self.enter("claim_signals").await?;
+        let _held = self.enter("claim_signals").await?;
         let handed_out = self.handed_out.lock().take();
         if let Some((claimed, together)) = handed_out {
             together.wait().await;
@@ -342,8 +392,8 @@ impl Store for Tap {
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
         pass!(self.keys(tenant))
     }
-    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
-        pass!(self.outbox(limit))
+    async fn outbox(&self, ask: &OutboxAsk) -> Result<Vec<Claimed<OutboxRow>>> {
+        pass!(self.outbox(ask))
     }
     async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
         pass!(self.due_schedules(now, limit))

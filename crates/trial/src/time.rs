@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use machine::Time;
 use runtime::clock::Clock;
-use std::{future::Future, time::Duration};
+use std::{future::Future, panic::Location, time::Duration};
 use tokio::time::Instant;
 
 pub const EPOCH: i64 = 1_700_000_000_000_000;
+const UNTIL_MAX: Duration = Duration::from_secs(1_800);
 
 /// Tokio's paused time, from a fixed beginning.
 pub struct VirtualClock(pub Instant);
@@ -36,15 +37,20 @@ pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Waits, in virtual time, until `holds`.
-pub async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
-    let mut step = Duration::from_millis(1);
-    for _ in 0..40_000 {
-        if holds().await {
-            return;
+/// Waits, in virtual time, until `holds`. Looks often at first, and never later than by a fiftieth of the time that it took.
+#[track_caller]
+pub fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) -> impl Future<Output = ()> {
+    let caller = Location::caller();
+    async move {
+        let began = Instant::now();
+        let mut step = Duration::from_millis(1);
+        while began.elapsed() < UNTIL_MAX {
+            if holds().await {
+                return;
+            }
+            pass(step).await;
+            step = (step * 2).min(Duration::from_millis(50).max(began.elapsed() / 50));
         }
-        pass(step).await;
-        step = (step * 2).min(Duration::from_millis(50));
+        panic!("what is waited for at {caller} did not come to hold within half a virtual hour");
     }
-    panic!("it did not come to hold within half a virtual hour");
 }

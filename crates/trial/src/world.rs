@@ -1,6 +1,8 @@
-//! One store in memory, nodes over it that can be killed, and a worker on trial.
+//! One store, nodes over it that can be killed, and a worker on trial.
 
 use crate::{
+    lent::{self, Lent},
+    outside,
     tap::Tap,
     time::{VirtualClock, pass, until},
 };
@@ -25,17 +27,29 @@ use store::{
     sqlite::Inline,
     views::{Counts, DeadLetterFilter, EventFilter, PAGE_MAX, Page},
 };
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use worker::{Declaration, Delivery, Handled, Handler};
 
 pub(crate) const TENANT: &str = "trial";
 
+/// Where the worker on trial is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Built into the node.
+    Inside,
+    /// Somewhere else: it asks for its deliveries.
+    Outside,
+}
+
 pub(crate) struct World {
+    side: Side,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tenant: TenantId,
     seed: AtomicU64,
+    /// Goes after the store.
+    _lent: Lent,
 }
 
 /// A node that is up.
@@ -44,15 +58,20 @@ pub(crate) struct Up {
     pub(crate) handle: Handle,
     pub(crate) tap: Arc<Tap>,
     crash: CancellationToken,
+    /// Workers outside that talk to this node.
+    outside: JoinSet<()>,
 }
 
 impl World {
-    pub(crate) fn new() -> World {
+    pub(crate) fn new(side: Side) -> World {
+        let lent = lent::store(lent::Clock::Caller, || Arc::new(Inline::new().unwrap()));
         World {
-            store: Arc::new(Inline::new().unwrap()),
+            side,
+            store: lent.store.clone(),
             clock: Arc::new(VirtualClock(Instant::now())),
             tenant: TenantId::new(TENANT).unwrap(),
             seed: AtomicU64::new(1),
+            _lent: lent,
         }
     }
 
@@ -64,10 +83,23 @@ impl World {
         parts.clock = self.clock.clone();
         parts.entropy = Arc::new(Longest(Dice::from_seed(self.seed.fetch_add(1, Ordering::Relaxed))));
         parts.crash = Some(crash.clone());
-        parts.workers = workers;
+        // Those of the suite itself are always inside.
+        let is_outside = |worker: &Declaration| {
+            self.side == Side::Outside && worker.on.is_some() && !worker.name.starts_with("trial-")
+        };
+        let (outside, inside) = workers.into_iter().partition(is_outside);
+        parts.workers = inside;
         parts.sole = sole;
         let node = Node::start(parts).await.unwrap();
-        Up { handle: node.handle(), node, tap, crash }
+        let mut up = Up { handle: node.handle(), node, tap, crash, outside: JoinSet::new() };
+        for worker in outside {
+            up.declare(self, &worker).await;
+            // Two processes of it.
+            for _ in 0..2 {
+                up.outside.spawn(outside::work(up.handle.clone(), self.tenant.clone(), worker.clone()));
+            }
+        }
+        up
     }
 
     pub(crate) async fn counts(&self) -> Counts {
@@ -117,13 +149,21 @@ impl Up {
         }
     }
 
-    pub(crate) async fn stop(self) {
+    /// Says of a worker what the node is to know of it.
+    pub(crate) async fn declare(&self, world: &World, worker: &Declaration) {
+        let declared = outside::declared(worker);
+        self.handle.declare_worker(&world.tenant, &worker.name, &declared).await.unwrap();
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.outside.shutdown().await;
         self.node.stop().await;
     }
 
     /// As `kill -9` would.
-    pub(crate) async fn crash(self) {
+    pub(crate) async fn crash(mut self) {
         self.crash.cancel();
+        self.outside.shutdown().await;
         pass(Duration::from_millis(1)).await;
     }
 }

@@ -66,6 +66,10 @@ pub(crate) struct Args {
     /// Commits that wait before another batch is sent beside those in flight; as many as a node would have by default.
     #[arg(long, value_name = "COMMITS")]
     pub(crate) batch_min: Option<usize>,
+    /// While a tenant with little is about, busy ones pause after a batch for so many times its length; as a node would by
+    /// default.
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) courtesy: Option<f64>,
     /// w1: nodes on the one database, the load spread over them.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16), value_name = "NODES")]
     pub(crate) nodes: u64,

@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance, key, schedule,
-        secret, task, tenant, webhook, worker,
+        admin, api, batch, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance, key,
+        queue, schedule, secret, task, tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Dead letters: list, groups, show, replay, discard
     #[command(subcommand, visible_alias = "dead-letter", alias = "dead-letters")]
     Dlq(dlq::Verb),
+    /// Acts on all that a query finds: create, list, show, watch, items, pause, resume, rate, cancel
+    #[command(subcommand, alias = "batches")]
+    Batch(batch::Verb),
     /// Tenants: create, change, show, list, limit, suspend, degrade, resume, delete, restore
     #[command(subcommand, alias = "tenants")]
     Tenant(tenant::Verb),
@@ -121,6 +124,9 @@ pub(crate) enum Command {
     /// Servers that events go out over: list, show, resend
     #[command(subcommand, alias = "buses")]
     Bus(bus::Verb),
+    /// How much workers have to do: list, show
+    #[command(subcommand, alias = "queues")]
+    Queue(queue::Verb),
     /// Breakers of endpoints and workers that fail: list, probe
     #[command(subcommand, alias = "breakers")]
     Breaker(breaker::Verb),

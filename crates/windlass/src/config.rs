@@ -3,13 +3,18 @@
 //! Every value has a name in the file (`[section] key`) and one in the environment (`WINDLASS_SECTION_KEY`). Unknown
 //! names and values out of range are refused at the start, with the name that is wrong.
 
+mod breakers;
 pub(crate) mod buses;
 mod environment;
 mod hints;
 mod retention;
+mod workers;
 
 pub(crate) use self::hints::Way;
-use self::{buses::Buses, environment::Environment, hints::Hints, retention::Retention};
+use self::{
+    breakers::Breakers, buses::Buses, environment::Environment, hints::Hints, retention::Retention,
+    workers::Workers,
+};
 use crate::{failure::Failure, logs, otlp, outward};
 use machine::{ir::Lifecycle, time::Span};
 use serde::{Deserialize, Serialize};
@@ -30,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) hints: Hints,
     pub(crate) buses: Buses,
     pub(crate) runtime: Runtime,
+    pub(crate) breakers: Breakers,
+    pub(crate) workers: Workers,
     pub(crate) egress: Egress,
     pub(crate) secrets: Secrets,
     pub(crate) scripts: Scripts,
@@ -281,10 +288,11 @@ impl Config {
         Config::read(&text, &environment::read())
     }
 
-    /// What the environment says of `[runtime]` and `[hints]`, for whoever decides the rest by itself.
+    /// What the environment says of `[runtime]`, `[hints]` and `[workers]`, for whoever decides the rest by itself.
     pub(crate) fn of_environment() -> Result<Config, Failure> {
         let mut env = environment::read();
-        env.retain(|name, _| ["WINDLASS_RUNTIME_", "WINDLASS_HINTS_"].iter().any(|of| name.starts_with(of)));
+        let read = ["WINDLASS_RUNTIME_", "WINDLASS_HINTS_", "WINDLASS_WORKERS_"];
+        env.retain(|name, _| read.iter().any(|of| name.starts_with(of)));
         Config::read("", &env)
     }
 
@@ -314,6 +322,8 @@ impl Config {
             hints,
             buses,
             runtime,
+            breakers,
+            workers,
             egress,
             retention,
             secrets: _,
@@ -353,6 +363,8 @@ impl Config {
         flaws.extend(hints.flaw());
         flaws.extend(telemetry.flaw());
         flaws.extend(buses::flaws(buses));
+        flaws.extend(breakers.flaws());
+        flaws.extend(workers::flaws(workers));
         if self.listen().is_none() {
             flaws.push(format!(
                 "server.listen is {:?}; it must be an address such as 127.0.0.1:8400",
@@ -407,8 +419,10 @@ impl Config {
             retention: self.retention.settings().unwrap_or_default(),
             dev_clock: self.dev.clock,
             scripts: self.scripts.allow,
+            workers: workers::options(&self.workers),
             ..runtime::Options::default()
         };
+        self.breakers.put_into(&mut options);
         options.poison.attempts_max = u32::try_from(max_poison_retries + 1).unwrap_or(u32::MAX);
         options
     }
@@ -488,6 +502,18 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_workers_come_from_the_file_and_the_environment() {
+        let text = "[workers.mail]\nconcurrency_max = 4\nprefetch = 9\n[workers.'a.b']\nprefetch = 1\n";
+        let env = [("WINDLASS_WORKERS_MAIL_PREFETCH", "7"), ("WINDLASS_WORKERS_SHIP_CONCURRENCY_MAX", "1")];
+        let workers = check(text, &env).unwrap().runtime_options().workers;
+        let found: Vec<_> = workers
+            .iter()
+            .map(|(name, said)| (name.as_str(), said.concurrency_max, said.prefetch_max))
+            .collect();
+        assert_eq!(found, [("a.b", None, Some(1)), ("mail", Some(4), Some(7)), ("ship", Some(1), None)]);
+    }
+
+    #[test]
     fn lists_come_from_the_environment_too() {
         let env = [
             ("WINDLASS_EGRESS_ALLOW_PRIVATE", "10.0.0.0/8, fd00::/8"),
@@ -535,8 +561,13 @@ mod tests {
             ("[egress]\nca_files = ['/nowhere/ca.pem']\n", &[], "/nowhere/ca.pem"),
             ("[egress]\nproxy = 'socks5://p'\n", &[], "egress.proxy"),
             ("[egress]\nports = ['many']\n", &[], "egress.ports"),
+            ("[breakers]\nworker_failed_percent = 0\n", &[], "breakers.worker_failed_percent is 0"),
+            ("[breakers]\nkill_switch = false\n", &[], "kill_switch"),
+            ("", &[("WINDLASS_BREAKERS_RETRY_BUDGET", "maybe")], "WINDLASS_BREAKERS_RETRY_BUDGET"),
+            ("[workers.mail]\nprefetch = 0\n", &[], "workers.mail.prefetch is 0; it must be 1 to 1000000"),
+            ("", &[("WINDLASS_WORKERS_MAIL_PREFETCH", "lots")], "WINDLASS_WORKERS_MAIL_PREFETCH"),
             ("[egress]\nredirects_max = 99\n", &[], "egress.redirects_max is 99"),
-            ("", &[("WINDLASS_HINTS_URL", "kafka://k")], "hints.url: \"kafka\" is none of"),
+            ("", &[("WINDLASS_HINTS_URL", "kafka://k")], "hints.url: Kafka carries no hints"),
         ];
         for (text, env, expected) in cases {
             let said = check(text, env).unwrap_err();

@@ -70,12 +70,15 @@ fn listen_url(config: &Config) -> Option<&str> {
     Some(config.store.listen_url.as_str()).filter(|url| !url.is_empty())
 }
 
-/// Logs what is bad about the database that an engine starts on: it works, but what was promised may not hold.
+/// Logs what is wrong with the database that an engine starts on: it works, but what was promised may not hold.
 pub(crate) async fn warn(config: Config) {
     let Ok(Place::Database(url)) = Place::of(&config.store.url, &config.store.data) else { return };
     for finding in postgres::settings(&url, listen_url(&config)).await {
-        if finding.state == State::Bad {
-            tracing::error!(check = finding.check, found = finding.found, "{}", finding.remedy);
+        let Finding { check, found, remedy, state } = finding;
+        match state {
+            State::Bad => tracing::error!(check, found, "{remedy}"),
+            State::Warning => tracing::warn!(check, found, "{remedy}"),
+            State::Good => {}
         }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) enum Format {
 /// Begins logging at `level` unless `WINDLASS_LOG` says otherwise.
 pub(crate) fn start(level: &str, format: Format) -> Result<(), Failure> {
     let wanted = std::env::var("WINDLASS_LOG").ok().filter(|text| !text.is_empty());
-    // What a client of NATS has to say, the relay of hints says once and in the product's words.
-    let text = &wanted.unwrap_or_else(|| format!("{level},async_nats=off"));
+    // What clients of NATS and Kafka have to say, whoever uses them says once and in the product's words.
+    let text = &wanted.unwrap_or_else(|| format!("{level},async_nats=off,krafka=off"));
     let filter: Targets = text
         .parse()
         .map_err(|error| Failure::usage(format!("WINDLASS_LOG={text:?} is no log filter: {error}")))?;

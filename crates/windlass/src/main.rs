@@ -80,6 +80,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         }
         Command::Error(verb) => ask(cli.global, out, async |context| verb::error::run(verb, &context).await),
         Command::Dlq(verb) => ask(cli.global, out, async |context| verb::dlq::run(verb, &context).await),
+        Command::Batch(verb) => ask(cli.global, out, async |context| verb::batch::run(verb, &context).await),
         Command::Tenant(verb) => {
             ask(cli.global, out, async |context| verb::tenant::run(verb, &context).await)
         }
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask(cli.global, out, async |context| verb::webhook::run(verb, &context).await)
         }
         Command::Bus(verb) => ask(cli.global, out, async |context| verb::bus::run(verb, &context).await),
+        Command::Queue(verb) => ask(cli.global, out, async |context| verb::queue::run(verb, &context).await),
         Command::Breaker(verb) => {
             ask(cli.global, out, async |context| verb::breaker::run(verb, &context).await)
         }

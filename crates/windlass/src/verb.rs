@@ -13,6 +13,7 @@ use std::{io::Read, time::Duration};
 
 pub(crate) mod admin;
 pub(crate) mod api;
+pub(crate) mod batch;
 pub(crate) mod breaker;
 pub(crate) mod bus;
 pub(crate) mod dataset;
@@ -22,10 +23,12 @@ pub(crate) mod dev;
 pub(crate) mod dlq;
 pub(crate) mod error;
 pub(crate) mod event;
+mod event_type;
 pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
 mod moving;
+pub(crate) mod queue;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;
@@ -55,6 +58,20 @@ pub(crate) struct ListArgs {
     /// All pages, not only the first
     #[arg(long)]
     all: bool,
+}
+
+/// What a list is filtered by.
+#[derive(clap::Args)]
+pub(crate) struct QueryArgs {
+    /// Only what meets this query, such as 'status:faulted started:>-1h' (docs/queries.md)
+    #[arg(long, short, value_name = "QUERY")]
+    query: Option<String>,
+}
+
+impl QueryArgs {
+    fn text(&self) -> Option<String> {
+        self.query.clone()
+    }
 }
 
 impl ListArgs {

@@ -1,11 +1,12 @@
 //! Is told to act. What a worker author sees: [`Worker`], [`Context`], [`Outcome`] for calls, [`Handler`], [`Delivery`],
-//! [`Handled`] for events, and [`Declaration`].
+//! [`Handled`] for events, and [`Declaration`]; [`remote::Remote`] for workers outside of any node.
 //!
 //! A worker is declared once: its name, its retry policy, its bounds and its handler. The runtime gives every
 //! worker the same wiring (tenant, stable key, retry with back-off, dead letters). A worker never sees the runtime
 //! or the store.
 
 mod event;
+pub mod remote;
 mod terms;
 
 use machine::{Data, TenantId, time::Span};

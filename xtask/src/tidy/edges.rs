@@ -13,20 +13,21 @@ struct Allowed {
 
 const TABLE: &[Allowed] = &[
     Allowed { name: "machine", normal: &[], dev: &[] },
+    Allowed { name: "render", normal: &["machine"], dev: &[] },
     Allowed { name: "store", normal: &["machine"], dev: &["scratch"] },
     // The store only for the port of hints, which the adapter over NOTIFY shares.
     Allowed { name: "bus", normal: &["machine", "store"], dev: &["scratch"] },
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
     Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch", "trial"] },
     // Tests of the server start a runtime with workers of their own, on either store.
-    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "scratch"] },
+    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "trial"] },
     Allowed {
         name: "windlass",
         normal: &["machine", "store", "bus", "worker", "runtime", "server"],
         dev: &["scratch", "trial"],
     },
     // The conformance suite of workers and what tests of nodes are made with: no part of the product.
-    Allowed { name: "trial", normal: &["machine", "store", "worker", "runtime"], dev: &[] },
+    Allowed { name: "trial", normal: &["machine", "store", "worker", "runtime", "scratch"], dev: &[] },
     // Servers for tests: no part of the product.
     Allowed { name: "scratch", normal: &[], dev: &[] },
     // A black box knows the product by its binary and its API alone.

@@ -17,8 +17,6 @@ use std::time::Duration;
 
 /// The consumer that all nodes share.
 const CONSUMER: &str = "windlass";
-/// After this long without an acknowledgement a message is given to another.
-const ACKNOWLEDGE_MAX: Duration = Duration::from_secs(60);
 /// How long a message that cannot be taken now stays away.
 const LATER: Duration = Duration::from_secs(2);
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -30,6 +28,8 @@ pub(crate) struct JetStreamSource {
     pub(crate) server: Server,
     /// Makes streams that are not there.
     pub(crate) create: bool,
+    /// After this long without an acknowledgement a message is given to another.
+    pub(crate) acknowledge_within: Duration,
 }
 
 impl JetStreamSource {
@@ -54,7 +54,7 @@ impl JetStreamSource {
         let config = pull::Config {
             durable_name: Some(CONSUMER.to_owned()),
             ack_policy: AckPolicy::Explicit,
-            ack_wait: ACKNOWLEDGE_MAX,
+            ack_wait: self.acknowledge_within,
             max_ack_pending: 1_024,
             ..pull::Config::default()
         };

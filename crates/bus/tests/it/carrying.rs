@@ -20,6 +20,10 @@ trait Place: Send + Sync {
     async fn kept(&self, tenant: &str) -> Vec<(String, String)>;
     /// Makes the server refuse whatever comes for this tenant that is longer than 1,000 bytes, or all of it.
     async fn refuse(&self, tenant: &str);
+    /// How long an event is that is refused.
+    fn too_long(&self) -> usize {
+        5_000
+    }
     /// How many copies stay of what is carried twice.
     fn copies(&self) -> usize;
     fn broker(&mut self) -> &mut Broker;
@@ -27,6 +31,7 @@ trait Place: Send + Sync {
 
 struct Nats(Broker);
 struct Redis(Broker);
+struct Kafka(Broker);
 
 #[async_trait]
 impl Place for Nats {
@@ -102,10 +107,42 @@ impl Place for Redis {
     }
 }
 
+#[async_trait]
+impl Place for Kafka {
+    fn outlet(&self) -> Outlet {
+        Outlet::new(Server::parse(&self.0.url()).unwrap())
+    }
+
+    async fn kept(&self, tenant: &str) -> Vec<(String, String)> {
+        let records = crate::topics::kept(&self.0, &format!("windlass.{tenant}.events")).await;
+        let read = |record: &krafka::consumer::ConsumerRecord| {
+            let value = String::from_utf8(record.value.clone().unwrap().to_vec()).unwrap();
+            (record.header_str("windlass-id").unwrap().to_owned(), value)
+        };
+        records.iter().map(read).collect()
+    }
+
+    /// It refuses what is longer than a record may be, whoever sends it.
+    async fn refuse(&self, _: &str) {}
+
+    fn too_long(&self) -> usize {
+        2_000_000
+    }
+
+    fn copies(&self) -> usize {
+        2
+    }
+
+    fn broker(&mut self) -> &mut Broker {
+        &mut self.0
+    }
+}
+
 macro_rules! over_every_adapter {
     ($($promise:ident),* $(,)?) => {
         mod nats { $(super::over_every_adapter!(@ $promise, super::Nats, super::Kind::Nats);)* }
         mod redis { $(super::over_every_adapter!(@ $promise, super::Redis, super::Kind::Redis);)* }
+        mod kafka { $(super::over_every_adapter!(@ $promise, super::Kafka, super::Kind::Kafka);)* }
     };
     (@ $promise:ident, $place:expr, $kind:expr) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,7 +225,7 @@ async fn what_is_refused_is_refused_alone(place: &mut dyn Place) {
     place.refuse("acme").await;
     let carrier = place.outlet().carrier().unwrap();
     let mut large = parcel("acme", 1);
-    large.event = format!("\"{}\"", "x".repeat(5_000)).into_bytes();
+    large.event = format!("\"{}\"", "x".repeat(place.too_long())).into_bytes();
     let answers = carry(&carrier, &[parcel("zoo", 1), large, parcel("zoo", 2)]).await;
     assert!(matches!(&answers[1], Carried::Refused(why) if !why.is_empty()), "{answers:?}");
     assert_eq!((&answers[0], &answers[2]), (&Carried::Confirmed, &Carried::Confirmed));
@@ -201,7 +238,7 @@ async fn a_server_that_is_gone_fails_and_one_that_is_back_takes(place: &mut dyn 
     place.broker().kill();
     for _ in 0..3 {
         let answers = carry(&carrier, &[parcel("acme", 2), parcel("zoo", 1)]).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Carried::Failed(_))), "{answers:?}");
+        assert!(answers.iter().all(|answer| matches!(answer, Carried::Away(_))), "{answers:?}");
     }
     place.broker().resume().unwrap();
     until_confirmed(&carrier, &parcel("acme", 2)).await;
@@ -214,10 +251,47 @@ async fn a_server_that_stands_still_fails_in_time(place: &mut dyn Place) {
     assert_eq!(carry(&carrier, &[parcel("acme", 1)]).await, [Carried::Confirmed]);
     place.broker().hold_still().unwrap();
     let answers = carry(&carrier, &[parcel("acme", 2)]).await;
-    assert!(matches!(answers[0], Carried::Failed(_)), "{answers:?}");
+    assert!(matches!(answers[0], Carried::Away(_)), "{answers:?}");
     place.broker().go_on().unwrap();
     until_confirmed(&carrier, &parcel("acme", 2)).await;
     let mut ids: Vec<String> = place.kept("acme").await.into_iter().map(|(id, _)| id).collect();
     ids.dedup();
     assert_eq!(ids, ["evt_acme_1", "evt_acme_2"]);
+}
+
+/// F21, P12: what is said of one tenant's place is said of no other's, and the server is not away for it.
+async fn only_acme_fails(place: &dyn Place) {
+    let carrier = place.outlet().carrier().unwrap();
+    let answers = carry(&carrier, &[parcel("acme", 1), parcel("zoo", 1)]).await;
+    assert!(matches!(&answers[0], Carried::Failed(why) if !why.is_empty()), "{answers:?}");
+    assert_eq!(answers[1], Carried::Confirmed);
+    let alone = carry(&carrier, &[parcel("acme", 2)]).await;
+    assert!(matches!(alone[0], Carried::Failed(_)), "{alone:?}");
+    assert_eq!(place.kept("zoo").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_subject_without_a_stream_fails_alone() {
+    let Some(broker) = scratch::broker(Kind::Nats) else { return };
+    let place = Nats(broker);
+    let context = jetstream::new(async_nats::connect(place.0.url()).await.unwrap());
+    let config = stream::Config {
+        name: "windlass-events".to_owned(),
+        subjects: vec!["windlass.zoo.events.>".to_owned()],
+        ..Default::default()
+    };
+    context.create_stream(config).await.unwrap();
+    only_acme_fails(&place).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_denied_fails_alone() {
+    let Some(broker) = scratch::broker(Kind::Redis) else { return };
+    let place = Redis(broker);
+    let client = ::redis::Client::open(place.0.url()).unwrap();
+    let mut line = client.get_multiplexed_async_connection().await.unwrap();
+    let mut acl = ::redis::cmd("ACL");
+    acl.arg("SETUSER").arg("default").arg("resetkeys").arg("~windlass.zoo.*");
+    let _: () = acl.query_async(&mut line).await.unwrap();
+    only_acme_fails(&place).await;
 }

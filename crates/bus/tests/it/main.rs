@@ -9,3 +9,5 @@ mod carrying;
 mod conformance;
 mod gate;
 mod places;
+mod taking;
+mod topics;

@@ -51,6 +51,7 @@ impl Place for Served {
                 let length = words.len();
                 format!("CONNECT {{\"verbose\":false}}\r\nPUB {channel} {length}\r\n{words}\r\nPING\r\n")
             }
+            Kind::Kafka => unreachable!("it carries no hints"),
         };
         stream.write_all(said.as_bytes()).await.unwrap();
         // NATS greets first; the answer to what was said comes last: `:1` or `PONG`.

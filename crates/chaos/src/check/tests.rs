@@ -318,7 +318,7 @@ fn a_run_that_misses_a_kind_of_fault_is_invalid() {
 #[test]
 fn a_run_without_enough_success_under_faults_is_invalid() {
     let mut record = sound();
-    assert!(invalid(&record).unwrap().contains("never came: kill node, end node"));
+    assert!(invalid(&record).unwrap().contains("never came: kill node, kill node at a COMMIT, end node"));
     record.faults = every_fault(&record);
     assert!(invalid(&record).unwrap().contains("were answered"));
     record.ops = (0..200).map(|n| op(n, Act::Read, "k1", "i1")).collect();

@@ -181,3 +181,40 @@ async fn a_reset_reaches_every_connection_and_no_later_one() {
     next.send("BEGIN").await;
     assert_eq!(next.answer().await.unwrap(), done("BEGIN"));
 }
+
+#[tokio::test]
+async fn what_is_cut_off_one_way_is_heard_and_not_answered() {
+    let (address, seen) = peer().await;
+    let proxy = Proxy::start(address).await.unwrap();
+    let mut client = Client::new(&proxy).await;
+    client.send("ONE").await;
+    assert_eq!(client.answer().await.unwrap(), done("ONE"));
+    proxy.set(Mode::OneWay);
+    client.send("TWO").await;
+    let silence = timeout(Duration::from_millis(200), client.answer()).await;
+    assert!(silence.is_err(), "no answer, no end");
+    assert_eq!(*seen.lock(), ["ONE", "TWO"], "it arrived");
+    proxy.set(Mode::Pass);
+    assert_eq!(client.answer().await.unwrap(), done("TWO"));
+}
+
+#[tokio::test]
+async fn a_commit_is_held_before_its_answer_and_somebody_is_told() {
+    for moment in [Moment::Asked, Moment::Answered] {
+        let (address, seen) = peer().await;
+        let proxy = Proxy::start(address).await.unwrap();
+        let mut client = Client::new(&proxy).await;
+        proxy.set(Mode::HoldCommit(moment));
+        client.send("BEGIN").await;
+        assert_eq!(client.answer().await.unwrap(), done("BEGIN"));
+        client.send("COMMIT").await;
+        timeout(PATIENCE, proxy.held()).await.expect("it is told of");
+        if moment == Moment::Answered {
+            assert_eq!(*seen.lock(), ["BEGIN", "COMMIT"], "the database has committed");
+            let silence = timeout(Duration::from_millis(200), client.answer()).await;
+            assert!(silence.is_err(), "the answer goes no further");
+        }
+        proxy.set(Mode::Pass);
+        assert_eq!(client.answer().await.unwrap(), done("COMMIT"), "{moment:?}");
+    }
+}

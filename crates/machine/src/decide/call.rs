@@ -13,7 +13,7 @@ use crate::{
     id,
     ir::{self, Step},
     schema::Schema,
-    state::{Body, WaitKind},
+    state::{Body, Phase, WaitKind},
     time::Time,
     token,
 };
@@ -73,15 +73,42 @@ impl Turn<'_> {
         self.mark_begun(branch, token);
         let step = step.reference.clone();
         let (trace, secrets) = (self.state.trace.clone(), std::mem::take(&mut self.secrets));
-        let input = payload;
-        self.effects.push(Effect::Call(Call { token, target, key, step, version, input, trace, secrets }));
+        let (input, again) = (payload, self.is_tried_again(branch));
+        let call = Call { token, target, key, step, version, input, trace, secrets, again };
+        self.effects.push(Effect::Call(call));
         Ok(())
+    }
+
+    /// Whether a `try` around what the branch does has failed before.
+    fn is_tried_again(&self, branch: u32) -> bool {
+        let mut current = self.state.branch(branch);
+        while let Some(own) = current {
+            let tries = own.frames.iter().filter_map(|frame| match &frame.body {
+                Body::Try(attempt) => Some(attempt),
+                _ => None,
+            });
+            if tries.into_iter().any(|attempt| attempt.phase == Phase::Trying && attempt.retries > 0) {
+                return true;
+            }
+            current = own.fork.and_then(|(parent, _)| self.state.branch(parent));
+        }
+        false
     }
 
     /// A call that carries no secret and asks for no version: to the engine itself, or to the sandbox.
     pub(super) fn own_call(&self, token: u64, target: &str, key: String, step: &str, input: Data) -> Effect {
         let (target, step, trace) = (target.to_owned(), step.to_owned(), self.state.trace.clone());
-        Effect::Call(Call { token, target, key, step, version: None, input, trace, secrets: vec![] })
+        Effect::Call(Call {
+            token,
+            target,
+            key,
+            step,
+            version: None,
+            input,
+            trace,
+            secrets: vec![],
+            again: false,
+        })
     }
 
     /// Gives out a token that others signal this instance with. The output is the token and its address.

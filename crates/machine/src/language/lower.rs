@@ -56,8 +56,8 @@ pub(crate) fn workflow<'t>(
     let timeout = lowering.timeout(root.get("timeout"), expression::Site::WorkflowInput);
     let schedule = lowering.schedule();
     let list = root.get("do").map(|list| lowering.list(list, "/do")).unwrap_or_default();
-    ir::Workflow {
-        ir_version: ir::IR_VERSION,
+    let workflow = ir::Workflow {
+        ir_version: 0,
         dsl: header.dsl,
         namespace: header.namespace,
         name: header.name,
@@ -83,7 +83,8 @@ pub(crate) fn workflow<'t>(
         steps: lowering.steps,
         exprs: lowering.exprs,
         schemas: lowering.schemas,
-    }
+    };
+    ir::Workflow { ir_version: ir::version_of(&workflow), ..workflow }
 }
 
 fn is_unsupported(step: &ir::Step) -> bool {

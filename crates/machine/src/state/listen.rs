@@ -14,7 +14,7 @@ pub const EVENTS_MAX: usize = 1000;
 
 /// A listen step's progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Listening {
     /// By filter: those of the strategy, then those of its `until`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ impl Listening {
 
 /// What one filter wants, as computed when listening began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Wanted {
     /// The attributes whose wanted values are not literal.
     #[serde(skip_serializing_if = "Vec::is_empty")]

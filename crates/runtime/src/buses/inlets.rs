@@ -1,10 +1,11 @@
 //! Hears what comes in for every tenant: subscriptions begin and end with tenants, without a restart.
 
 use super::Line;
-use crate::{engine::Engine, intake::Desk};
+use crate::{engine::Engine, intake::Desk, tenants::Standing};
 use bus::{Inlet, Source};
 use machine::{TenantId, time::Span};
 use std::{collections::BTreeMap, sync::Arc};
+use store::rows::TenantRow;
 use tokio_util::sync::CancellationToken;
 
 /// The wait after a subscription failed; it doubles up to the last.
@@ -32,11 +33,7 @@ pub(crate) async fn run(engine: Arc<Engine>, line: Arc<Line>) {
         changed.as_mut().enable();
         let pause = match engine.store.tenants().await {
             Ok(tenants) => {
-                let meant: Vec<TenantId> = tenants
-                    .into_iter()
-                    .filter(|tenant| matches!(tenant.status.as_str(), "active" | "degraded"))
-                    .map(|tenant| tenant.id)
-                    .collect();
+                let meant = tenants.into_iter().filter(is_heard).map(|tenant| tenant.id).collect();
                 follow(&engine, &line, &incomings, &mut heard, meant);
                 None
             }
@@ -60,6 +57,16 @@ pub(crate) async fn run(engine: Arc<Engine>, line: Arc<Line>) {
         }
     }
     heard.into_values().for_each(|one| one.cancel());
+}
+
+/// Whether anything that comes in for the tenant would be taken. What is not heard stays with its server, instead of being
+/// given out and refused again and again.
+fn is_heard(tenant: &TenantRow) -> bool {
+    match Standing::of(&tenant.status) {
+        Standing::Active => true,
+        Standing::Degraded => tenant.limits.degraded_per_second > 0,
+        Standing::Suspended | Standing::Deleted => false,
+    }
 }
 
 /// Begins what is missing and ends what is not meant any more.

@@ -1,17 +1,23 @@
 //! Carries again what a bus has confirmed and lost: what was emitted since a time is addressed to it once more.
 
 use super::Line;
-use crate::{api::Refusal, engine::Engine, refusal};
-use machine::{TenantId, Time};
-use std::sync::Arc;
+use crate::{api::Refusal, engine::Engine, patience::Patience, refusal};
+use machine::{TenantId, Time, time::Span};
+use std::{collections::VecDeque, sync::Arc};
 use store::{
     Commit, Outcome, Write,
     feed::{FeedCursor, FeedItem},
-    rows::DeliveryRow,
+    rows::{DeliveryRow, EventRow},
+    views::{EventFilter, PAGE_MAX, Page},
 };
+use uuid::Uuid;
 
 /// Events looked at in one go.
 const PAGE: usize = 500;
+/// Events that are remembered to have been looked at: several times what is compared with them.
+const SEEN_MAX: usize = 4 * PAGE_MAX;
+/// How long what the feed does not show yet is waited for.
+const HELD_BACK_MAX: Span = Span::from_secs(60);
 
 /// Between which times events of a tenant were published that are carried again.
 #[derive(Clone, Copy, Debug)]
@@ -30,19 +36,34 @@ pub(crate) async fn resend(
     // What is published meanwhile is carried anyway.
     let begun = engine.now_of(tenant);
     let until = between.until.map_or(begun, |until| until.min(begun));
-    let is_meant = |item: &&FeedItem| {
-        let row = &item.row;
+    let is_meant = |row: &EventRow| {
         (between.since..=until).contains(&row.received_at)
             && row.emitted_by.is_some()
             && line.wants(&row.event_type)
     };
     let (mut cursor, mut resent) = (FeedCursor::default(), 0);
+    let (mut seen, mut patience) = (VecDeque::new(), Patience::new());
     loop {
         let page = engine.store.feed(tenant, cursor, PAGE).await.map_err(refusal::of_store)?;
         let page = page.unwrap_or_default();
-        let Some(last) = page.last() else { return Ok(resent) };
+        let Some(last) = page.last() else {
+            if !is_held_back(engine, tenant, &is_meant, &seen).await? {
+                return Ok(resent);
+            }
+            if engine.now() > begun.after(HELD_BACK_MAX) || !patience.wait(engine).await {
+                let detail = format!(
+                    "{resent} are carried again; newer ones are held back by a transaction that has been open on the \
+                     database for long: end it, and ask again"
+                );
+                return Err(Refusal::Unavailable(detail));
+            }
+            continue;
+        };
         cursor = last.cursor;
-        let writes: Vec<Write> = page.iter().filter(is_meant).map(|item| again(engine, line, item)).collect();
+        let meant: Vec<&FeedItem> = page.iter().filter(|item| is_meant(&item.row)).collect();
+        seen.extend(meant.iter().map(|item| item.row.id));
+        seen.drain(..seen.len().saturating_sub(SEEN_MAX));
+        let writes: Vec<Write> = meant.into_iter().map(|item| again(engine, line, item)).collect();
         resent += writes.len() as u64;
         if !writes.is_empty() {
             let commit = Commit { tenant: tenant.clone(), writes };
@@ -55,6 +76,19 @@ pub(crate) async fn resend(
             return Ok(resent);
         }
     }
+}
+
+/// Whether the feed does not show yet what is there: it waits for every transaction that is older.
+async fn is_held_back(
+    engine: &Engine,
+    tenant: &TenantId,
+    is_meant: impl Fn(&EventRow) -> bool,
+    seen: &VecDeque<Uuid>,
+) -> Result<bool, Refusal> {
+    let newest = Page { after: None, limit: PAGE_MAX };
+    let newest = engine.store.events(tenant, &EventFilter::default(), &newest).await;
+    let newest = newest.map_err(refusal::of_store)?;
+    Ok(newest.iter().any(|row| is_meant(row) && !seen.contains(&row.id)))
 }
 
 fn again(engine: &Engine, line: &Line, item: &FeedItem) -> Write {

@@ -4,6 +4,7 @@
 //! Within a lane the order is that of arrival. A large commit counts as several. Knows nothing of batches in flight or of the
 //! store.
 
+use super::courtesy::Courtesy;
 use machine::TenantId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -14,8 +15,29 @@ const ALONE_AFTER: usize = 8_192;
 /// waited for with 512, and the busy tenant lost nothing that could be seen; with 128 it was 0.3, and a third was lost.
 const SHARED_MAX: usize = 256;
 
+/// Commits of a batch of busy tenants while quiet ones are about, who wait for it.
+const COURTEOUS_MAX: usize = 128;
+
 /// A commit that counts as so many or more is a large one.
 const LARGE: usize = 8;
+
+/// For what there is room beside the batches in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct May {
+    /// For a batch of quiet tenants: one more than for others, so that they never wait for the busy.
+    pub(super) quiet: bool,
+    pub(super) any: bool,
+    /// For a batch while nobody leaves room for anybody: whether as many wait as it is worth, too.
+    pub(super) usual: bool,
+}
+
+/// What may go now.
+pub(super) enum Next<T> {
+    /// `busy` if busy tenants leave room for quiet ones and it is a batch of theirs.
+    Batch { items: Vec<T>, busy: bool },
+    /// Nothing before this moment of the steady clock, unless something comes.
+    Later(Option<u64>),
+}
 
 pub(super) struct Queue<T> {
     /// Each with what it counts for in a batch.
@@ -32,10 +54,11 @@ pub(super) struct Queue<T> {
     /// The batch before had a large commit.
     had_large: bool,
     took_large: bool,
+    courtesy: Courtesy,
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new(len_max: usize) -> Queue<T> {
+    pub(super) fn new(len_max: usize, courtesy: Courtesy) -> Queue<T> {
         let (lanes, ring, weights) = (HashMap::new(), VecDeque::new(), BTreeMap::new());
         Queue {
             lanes,
@@ -47,6 +70,7 @@ impl<T> Queue<T> {
             in_a_row: ALONE_AFTER,
             had_large: false,
             took_large: false,
+            courtesy,
         }
     }
 
@@ -81,6 +105,61 @@ impl<T> Queue<T> {
         }
         self.len += 1;
         self.len
+    }
+
+    /// Takes note of what begins to wait; true if it must not wait for what others have waiting.
+    pub(super) fn came(&mut self, tenant: &TenantId, size: usize, now: u64) -> bool {
+        let weight = self.weights.get(tenant).copied().unwrap_or(1);
+        self.courtesy.came(tenant, size.max(1), weight, now)
+    }
+
+    /// A batch of busy tenants was answered.
+    pub(super) fn ended(&mut self, now: u64) {
+        self.courtesy.end(now);
+    }
+
+    /// What may go now.
+    pub(super) fn next(&mut self, batch_max: usize, may: May, now: u64) -> Next<T> {
+        if self.len == 0 {
+            return Next::Later(None);
+        }
+        if !self.courtesy.is_due(now) {
+            return match may.usual {
+                true => Next::Batch { items: self.take(batch_max), busy: false },
+                false => Next::Later(None),
+            };
+        }
+        match self.courtesy.busy_from() {
+            Some(from) if from <= now && may.any => {
+                self.courtesy.begin(now);
+                Next::Batch { items: self.take(batch_max.min(COURTEOUS_MAX)), busy: true }
+            }
+            from => {
+                let items = if may.quiet { self.take_quiet(batch_max) } else { vec![] };
+                match items.is_empty() {
+                    // What is past waits for a batch in flight, whose end is told.
+                    true => Next::Later(from.filter(|from| *from > now)),
+                    false => Next::Batch { items, busy: false },
+                }
+            }
+        }
+    }
+
+    /// What quiet tenants have waiting.
+    fn take_quiet(&mut self, batch_max: usize) -> Vec<T> {
+        let (mut batch, mut large) = (Vec::new(), 1);
+        for _ in 0..self.ring.len() {
+            let Some(tenant) = self.ring.front() else { break };
+            if self.courtesy.is_quiet(tenant) {
+                let room = batch_max.saturating_sub(batch.len());
+                self.serve(room, &mut large, &mut batch);
+            } else {
+                self.ring.rotate_left(1);
+            }
+        }
+        self.took_large = false;
+        self.len -= batch.len();
+        batch
     }
 
     /// The next batch. Every tenant has one place first, whatever the others weigh; the rest goes by weight. While several
@@ -170,7 +249,7 @@ mod tests {
     }
 
     fn queue(len_max: usize, waiting: &[(&str, usize)]) -> Queue<String> {
-        let mut queue = Queue::new(len_max);
+        let mut queue = Queue::new(len_max, Courtesy::new(0.0));
         for (name, count) in waiting {
             for number in 0..*count {
                 queue.push(&tenant(name), format!("{name}{number}"), 1);
@@ -269,5 +348,41 @@ mod tests {
         assert!(queue.is_full(&tenant("a")) && queue.is_full(&tenant("b")));
         assert!(!queue.is_full(&tenant("new")));
         assert!(!self::queue(8, &[("a", 7)]).is_full(&tenant("a")));
+    }
+
+    fn next(queue: &mut Queue<String>, now: u64) -> (Vec<String>, bool) {
+        match queue.next(512, May { quiet: true, any: true, usual: true }, now) {
+            Next::Batch { items, busy } => (items, busy),
+            Next::Later(_) => (vec![], false),
+        }
+    }
+
+    #[test]
+    fn the_busy_leave_room_for_the_quiet() {
+        let mut queue = Queue::new(10_000, Courtesy::new(1.0));
+        let come = |queue: &mut Queue<String>, name: &str, count: usize, now: u64| {
+            for number in 0..count {
+                queue.came(&tenant(name), 1, now);
+                queue.push(&tenant(name), format!("{name}{number}"), 1);
+            }
+        };
+        come(&mut queue, "busy", 600, 0);
+        assert_eq!(next(&mut queue, 1).0.len(), 512, "alone it has all of a batch");
+        come(&mut queue, "busy", 600, 2);
+        come(&mut queue, "quiet", 1, 3);
+        let (items, busy) = next(&mut queue, 10);
+        assert!(busy && items.len() == COURTEOUS_MAX && items.contains(&"quiet0".to_owned()));
+        assert_eq!(next(&mut queue, 11), (vec![], false), "one batch of the busy at a time");
+        come(&mut queue, "quiet", 1, 12);
+        assert_eq!(next(&mut queue, 13), (vec!["quiet0".to_owned()], false), "the quiet do not wait for it");
+        queue.ended(30);
+        assert_eq!(next(&mut queue, 49), (vec![], false), "and it is followed by a pause as long as it was");
+        assert_eq!(next(&mut queue, 50).0.len(), COURTEOUS_MAX);
+        queue.ended(60);
+        assert_eq!(next(&mut queue, 2_000_000).0.len(), queue_rest(600 + 600 - 512 - 2 * COURTEOUS_MAX + 1));
+    }
+
+    fn queue_rest(len: usize) -> usize {
+        len.min(SHARED_MAX)
     }
 }

@@ -1,7 +1,7 @@
 //! Dead letters of what was to go out or has come in: events that can be published to nobody, messages of a bus that make
 //! no sense.
 
-use super::{Origin, Reason, consume};
+use super::{Origin, Reason, taking::consume};
 use crate::{api::Refusal, engine::Engine, events, intake, rows};
 use bus::{Channel, Incoming};
 use machine::{Data, TenantId};
@@ -68,13 +68,14 @@ pub(super) async fn replay(
     tenant: &TenantId,
     row: DeadLetterRow,
     origin: Origin,
+    with: Vec<Write>,
 ) -> Result<(), Refusal> {
     if row.source == INCOMING {
-        return take_again(engine, tenant, row, origin).await;
+        return take_again(engine, tenant, row, origin, with).await;
     }
     let event = Data::parse(&row.envelope).unwrap_or_default();
     events::publish_of(engine, tenant, event, Some(&origin.name)).await?;
-    consume(engine, tenant, vec![Write::ConsumeDeadLetter { id: row.id }]).await
+    consume(engine, tenant, [vec![Write::ConsumeDeadLetter { id: row.id }], with].concat()).await
 }
 
 /// Does what a message that came in over a bus asks for, and consumes its letter.
@@ -83,12 +84,15 @@ async fn take_again(
     tenant: &TenantId,
     row: DeadLetterRow,
     origin: Origin,
+    with: Vec<Write>,
 ) -> Result<(), Refusal> {
     let channel = if origin.token == 1 { Channel::Events } else { Channel::Commands };
     let incoming =
         Incoming { tenant: tenant.clone(), channel, id: origin.name, again: true, body: row.envelope };
     match intake::route(engine, &incoming).await {
-        Ok(()) => consume(engine, tenant, vec![Write::ConsumeDeadLetter { id: row.id }]).await,
+        Ok(()) => {
+            consume(engine, tenant, [vec![Write::ConsumeDeadLetter { id: row.id }], with].concat()).await
+        }
         Err(intake::Not::Now(detail)) => Err(Refusal::Unavailable(detail)),
         Err(intake::Not::Ever(_, detail)) => {
             Err(Refusal::Conflict { code: "not-allowed-now", detail, existing: None })

@@ -3,6 +3,7 @@
 use super::{
     Taken, key_of,
     once::{self, Keys},
+    outcomes::Outcomes,
     terminal::{self, GivenUp},
     watermarks,
 };
@@ -11,7 +12,7 @@ use crate::{
     engine::Engine,
     errors,
     flush::{self, HoldsUp},
-    metrics::Metrics,
+    metrics::{Metrics, Of},
     patience::Patience,
     runs,
     subscribers::Subscriber,
@@ -39,7 +40,7 @@ struct End {
     /// A schedule goes on with it.
     follows: bool,
     buried: Vec<(Uuid, &'static str)>,
-    counts: Counts,
+    outcomes: Outcomes,
 }
 
 impl End {
@@ -52,16 +53,6 @@ impl End {
         self.follows |= follows.is_some();
         self.writes.extend(follows);
     }
-}
-
-/// Events by what became of them.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    processed: u64,
-    /// Another event with the same domain key was first.
-    duplicate: u64,
-    retried: u64,
-    dead_lettered: u64,
 }
 
 /// Who settles what.
@@ -242,7 +233,7 @@ impl Settling {
             };
             stays |= alone;
             let again = self.again(row, *event, alone, failure, delay.max(after.unwrap_or(Span::ZERO)));
-            end.counts.retried += 1;
+            end.outcomes.add(data, "retried");
             end.again_at = Some(end.again_at.map_or(again.0, |other| other.min(again.0)));
             end.writes.push(again.1);
         }
@@ -270,10 +261,11 @@ impl Settling {
         if let Some(domain) = domain
             && !keys.claim(once::of_domain(&domain), self.now, &mut end.writes)
         {
-            end.counts.duplicate += 1;
+            // Another event with the same domain key was first.
+            end.outcomes.add(data, "duplicate");
             return;
         }
-        end.counts.processed += 1;
+        end.outcomes.add(data, "processed");
         end.writes.extend(effects.moves.iter().map(|to| watermarks::moved(&self.worker, to, self.now)));
         end.follow(self, event, data);
         for claim in &effects.claims {
@@ -300,8 +292,9 @@ impl Settling {
     ) -> (Time, Write) {
         let visible_at = self.engine.now().after(delay);
         let (attempt, last_error) = (self.made(row), Some(fault::storable(failure.message).into_bytes()));
+        let (id, owner) = (row.id, row.owner);
         let write = match alone {
-            true => Write::RetryDelivery { id: row.id, visible_at, attempt, last_error },
+            true => Write::RetryDelivery { id, owner, visible_at, attempt, last_error },
             false => Write::Delivery(Box::new(DeliveryRow {
                 id: self.engine.entropy.id(self.now),
                 events: [event].into_iter().collect(),
@@ -356,7 +349,7 @@ impl Settling {
         end.writes.push(Write::Errors(vec![failed.row()]));
         end.follow(self, event, data);
         end.buried.push((letter, reason.word()));
-        end.counts.dead_lettered += 1;
+        end.outcomes.add(data, "dead-lettered");
     }
 
     /// An emitted event is a row of the outbox: it is published, inside and outside, once this commit is durable.
@@ -439,6 +432,7 @@ impl Settling {
         let visible_at = self.engine.now().after(wait);
         let write = |(row, _): &RowOf<'_>| Write::RetryDelivery {
             id: row.id,
+            owner: row.owner,
             visible_at,
             attempt: row.attempt,
             last_error: Some(b"a watermark was moved by somebody else".to_vec()),
@@ -452,17 +446,9 @@ impl Settling {
     fn landed(&self, end: &End, micros: u64) {
         let engine = &self.engine;
         Metrics::add(&engine.metrics.commits);
-        let Counts { processed, duplicate, retried, dead_lettered } = end.counts;
-        let counts = [
-            ("processed", processed),
-            ("duplicate", duplicate),
-            ("retried", retried),
-            ("dead-lettered", dead_lettered),
-        ];
-        for (outcome, count) in counts {
-            if count > 0 {
-                engine.metrics.messages(self.tenant.as_str(), &self.worker, outcome, count, micros);
-            }
+        for (event_type, outcome, count) in end.outcomes.iter() {
+            let of = Of { tenant: self.tenant.as_str(), target: &self.worker, event_type, outcome };
+            engine.metrics.messages(of, count, micros);
         }
         if end.emits {
             engine.wake.outbox();

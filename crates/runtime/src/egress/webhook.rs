@@ -7,7 +7,7 @@ use super::{
 };
 use crate::webhooks::sign::{self, Secret};
 use hyper::{Method, header};
-use machine::{Fault, TenantId, fault::Kind, time::Span};
+use machine::{Fault, TenantId, Time, fault::Kind, time::Span};
 use std::time::Duration;
 use url::Url;
 
@@ -82,14 +82,49 @@ impl Egress {
         ] {
             request.header(name, value, false)?;
         }
-        let exchanged = tokio::time::timeout(ANSWER_MAX, self.exchange(&request)).await;
-        let late = |_| Fault::new(Kind::Timeout, format!("no answer within {} s", ANSWER_MAX.as_secs()));
+        let limit = ANSWER_MAX.min(self.limit);
+        let exchanged = tokio::time::timeout(limit, self.exchange(&request)).await;
+        let late = |_| Fault::new(Kind::Timeout, format!("no answer within {} s", limit.as_secs()));
         let response = exchanged.map_err(late)??;
-        let retry_after = response.headers().get(header::RETRY_AFTER);
-        let seconds = retry_after.and_then(|value| value.to_str().ok()?.trim().parse::<i64>().ok());
+        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         Ok(Answered {
             status: response.status().as_u16(),
-            retry_after: seconds.map(|seconds| Span::from_secs(seconds.clamp(0, RETRY_AFTER_MAX))),
+            retry_after: retry_after.and_then(|text| wait_asked(text, self.clock.now())),
         })
+    }
+}
+
+/// How long `Retry-After` asks to wait: so many seconds, or until a date.
+fn wait_asked(text: &str, now: Time) -> Option<Span> {
+    let text = text.trim();
+    let span = match text.parse::<i64>() {
+        Ok(seconds) => Span::from_secs(seconds.clamp(0, RETRY_AFTER_MAX)),
+        Err(_) => Time::parse_http(text)?.since(now),
+    };
+    Some(span.clamp(Span::ZERO, Span::from_secs(RETRY_AFTER_MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_until_a_date() {
+        let now = Time::parse_rfc3339("1994-11-06T08:49:37Z").expect("valid");
+        let seconds = |text: &str| wait_asked(text, now).map(|span| span.0 / 1_000_000);
+        for (text, expected) in [
+            ("120", Some(120)),
+            (" 7 ", Some(7)),
+            ("-5", Some(0)),
+            ("99999999999999999", Some(86_400)),
+            ("Sun, 06 Nov 1994 08:59:37 GMT", Some(600)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(0)),
+            ("Sat, 05 Nov 1994 08:49:37 GMT", Some(0)),
+            ("Fri, 06 Nov 2099 08:49:37 GMT", Some(86_400)),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text:?}");
+        }
     }
 }

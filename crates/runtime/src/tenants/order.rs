@@ -56,13 +56,16 @@ pub(crate) async fn order(
             TenantOrder::Delete { grace } => Some(engine.now().after(grace.min(GRACE_MAX))),
             _ => None,
         };
-        let mut writes = vec![Write::SetStanding { from: row.status, to: to.word().to_owned(), purge_at }];
+        let (from, status) = (row.status.clone(), to.word().to_owned());
+        let mut writes = vec![Write::SetStanding { from, to: status.clone(), purge_at }];
         if change != TenantChange::default() {
             writes.push(Write::ChangeTenant(change.clone()));
         }
-        if let Some(row) = land(engine, tenant, writes, purge_at).await? {
-            tracing::info!(%tenant, status = row.status, "order");
-            return Ok(row);
+        if land(engine, tenant, writes, purge_at).await? {
+            tracing::info!(%tenant, status, "order");
+            // One that is deleted without grace may be gone by now.
+            let there = engine.store.tenant(tenant).await.map_err(refusal::of_store)?;
+            return Ok(there.unwrap_or(TenantRow { status, purge_at, ..row }));
         }
     }
     Err(Refusal::Busy)
@@ -75,8 +78,10 @@ pub(crate) async fn change(
     change: TenantChange,
 ) -> Result<TenantRow, Refusal> {
     valid(&change)?;
-    let landed = land(engine, tenant, vec![Write::ChangeTenant(change)], None).await?;
-    landed.ok_or_else(|| Refusal::NotFound("tenant".to_owned()))
+    match land(engine, tenant, vec![Write::ChangeTenant(change)], None).await? {
+        true => read(engine, tenant).await,
+        false => Err(Refusal::NotFound("tenant".to_owned())),
+    }
 }
 
 fn valid(change: &TenantChange) -> Result<(), Refusal> {
@@ -94,17 +99,17 @@ async fn read(engine: &Engine, tenant: &TenantId) -> Result<TenantRow, Refusal> 
     row.ok_or_else(|| Refusal::NotFound("tenant".to_owned()))
 }
 
-/// Commits, follows, and tells the other nodes. `None` if somebody else was faster, or nobody is there.
+/// Commits, follows, and tells the other nodes. `false` if somebody else was faster, or nobody is there.
 async fn land(
     engine: &Arc<Engine>,
     tenant: &TenantId,
     writes: Vec<Write>,
     purge_at: Option<Time>,
-) -> Result<Option<TenantRow>, Refusal> {
+) -> Result<bool, Refusal> {
     let commit = Commit { tenant: tenant.clone(), writes };
     match engine.committer.commit(commit).await.map_err(refusal::of_store)? {
         Outcome::Committed => {}
-        Outcome::Conflict(Conflict::Version | Conflict::Gone) => return Ok(None),
+        Outcome::Conflict(Conflict::Version | Conflict::Gone) => return Ok(false),
         other => return Err(Refusal::Unavailable(format!("{other:?}"))),
     }
     reload(engine).await.map_err(refusal::of_store)?;
@@ -112,7 +117,7 @@ async fn land(
     if let Some(at) = purge_at {
         engine.wake.departures.at(at);
     }
-    read(engine, tenant).await.map(Some)
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use runtime::clock::SystemClock;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::postgres::{Postgres, migrate, publish_in};
+use store::postgres::{Postgres, migrate, publish_in, wake};
 use tokio_postgres::{Client, NoTls};
 use worker::{Declaration, Handled, each};
 
@@ -55,9 +55,11 @@ async fn an_event_of_ones_own_transaction_is_delivered_once_if_it_commits() {
             false => own.rollback().await.unwrap(),
         }
     }
+    wake(&user).await.unwrap();
     until(|| async { !seen.lock().is_empty() && world.counts().await.outbox == 0 }).await;
     // Once more is not once more.
     publish_in(&user, &acme, &event("o-2")).await.unwrap();
+    wake(&user).await.unwrap();
     until(|| async { world.counts().await.outbox == 0 && world.counts().await.deliveries == 0 }).await;
     let got = seen.lock().clone();
     assert_eq!(got.len(), 1, "{got:?}");
@@ -80,4 +82,52 @@ async fn an_event_of_ones_own_transaction_is_delivered_once_if_it_commits() {
         user.query_one("SELECT coalesce(current_setting('windlass.tenants', true), '')", &[]).await.unwrap();
     assert_eq!(left.get::<_, String>(0), "", "no setting is left behind");
     node.stop().await;
+}
+
+/// What is told over the database, in order.
+async fn told(url: &str) -> tokio::sync::mpsc::Receiver<String> {
+    let (client, mut connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let (sender, heard) = tokio::sync::mpsc::channel(100);
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
+            if let tokio_postgres::AsyncMessage::Notification(note) = message {
+                sender.send(note.payload().to_owned()).await.unwrap();
+            }
+        }
+    });
+    client.batch_execute("LISTEN windlass_hints").await.unwrap();
+    // It listens for as long as the client is there.
+    tokio::spawn(async move {
+        std::future::pending::<()>().await;
+        drop(client)
+    });
+    heard
+}
+
+#[tokio::test]
+async fn publishing_tells_nobody_in_the_users_transaction_and_waking_tells_once_after_it() {
+    let Some(database) = scratch::database() else { return };
+    migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    let owner = connect(&database.owner_url).await;
+    let allow = format!(
+        "SET windlass.tenants = '*'; INSERT INTO publishers (role, tenant) VALUES ('{}', 'acme')",
+        database.application
+    );
+    owner.batch_execute(&allow).await.unwrap();
+    let mut heard = told(&database.url).await;
+    let mut user = connect(&database.url).await;
+    let acme = TenantId::new("acme").unwrap();
+    let own = user.transaction().await.unwrap();
+    for n in 0..3 {
+        publish_in(&own, &acme, &json!({ "type": "t", "id": format!("e-{n}") })).await.unwrap();
+    }
+    own.commit().await.unwrap();
+    user.batch_execute("NOTIFY windlass_hints, 'between'").await.unwrap();
+    wake(&user).await.unwrap();
+    user.batch_execute("NOTIFY windlass_hints, 'end'").await.unwrap();
+    let mut all = Vec::new();
+    while all.last().is_none_or(|last| last != "end") {
+        all.push(heard.recv().await.unwrap());
+    }
+    assert_eq!(all, ["between", "sql o ", "end"]);
 }

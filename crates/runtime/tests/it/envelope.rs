@@ -75,8 +75,8 @@ async fn optional_members_may_be_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_envelope_at_all_and_what_has_an_unknown_type_are_dead_letters() {
-    let bad: [&[u8]; 5] = [b"", b"{", b"\xff\xfe", b"[]", b"{\"signalType\":\"Nonsense\"}"];
+async fn what_is_no_envelope_at_all_is_a_dead_letter() {
+    let bad: [&[u8]; 5] = [b"", b"{", b"\xff\xfe", b"[]", b"{\"signalType\":7}"];
     for bytes in bad {
         let world = World::new();
         let node = world.node().await;
@@ -87,11 +87,18 @@ async fn what_is_no_envelope_at_all_and_what_has_an_unknown_type_are_dead_letter
         assert_eq!(letter.reason, "deserialization");
         assert_eq!(letter.envelope, bytes);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_only_a_newer_build_may_know_is_left_to_it_for_an_hour_and_is_a_dead_letter_then() {
     let world = World::new();
     let node = world.node().await;
     node.deploy("d", LISTEN).await;
     let id = node.start("d", json!({})).await;
     send(&world, id, &envelope(id, "Nonsense")).await;
+    pass(secs(3500)).await;
+    assert!(world.letters().await.is_empty());
+    pass(secs(200)).await;
     assert!(world.letter().await.detail.contains("Nonsense"));
 }
 

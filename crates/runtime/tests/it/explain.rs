@@ -4,10 +4,14 @@ use crate::support::*;
 use machine::{Data, time::Span};
 use runtime::{
     TenantOrder,
-    api::{Class, Declared, Handled, Order, Refusal},
+    api::{Class, DebounceSaid, Declared, Handled, Order, RateSaid, Refusal, Webhook},
+    buses::Bus,
+    egress::Range,
     explain::Reason,
+    secrets::Keyring,
 };
 use serde_json::json;
+use std::sync::Arc;
 use store::TenantChange;
 use uuid::Uuid;
 use worker::{Declaration, Outcome, RetryPolicy};
@@ -245,4 +249,130 @@ impl worker::Handler for Slow {
         pass(secs(30)).await;
         vec![Handled::done(); deliveries.len()]
     }
+}
+
+/// What is said of the only delivery there is.
+async fn of_the_only(world: &World, node: &Up) -> Vec<Reason> {
+    let rows = world.store.deliveries(&node.tenant, &Default::default(), None, 10).await.unwrap();
+    let [row] = rows.as_slice() else { return vec![] };
+    node.handle.explain_delivery(&node.tenant, row.id).await.map(|why| why.reasons).unwrap_or_default()
+}
+
+fn kinds_of(reasons: &[Reason]) -> Vec<&'static str> {
+    reasons.iter().map(|reason| reason.kind).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn deliveries_say_what_bounds_their_worker() {
+    let world = World::new();
+    let node = world.node().await;
+    let tenant = &node.tenant;
+    let one_at_once =
+        Declared { types: vec!["one".to_owned()], concurrency_max: Some(1), ..Declared::default() };
+    node.handle.declare_worker(tenant, "one", &one_at_once).await.unwrap();
+    let rated = Declared {
+        types: vec!["rated".to_owned()],
+        rate: Some(RateSaid { max: 1, seconds: 60 }),
+        ..Declared::default()
+    };
+    node.handle.declare_worker(tenant, "rated", &rated).await.unwrap();
+    for (kind, said) in [("one", "which is its `concurrency_max`"), ("rated", "one every 60000 ms")] {
+        for n in 0..2 {
+            node.handle.publish(tenant, event(kind, n)).await.unwrap();
+        }
+        assert_eq!(node.handle.poll_deliveries(tenant, kind, 5, secs(1)).await.unwrap().len(), 1);
+        let rows = world.store.deliveries(tenant, &Default::default(), None, 10).await.unwrap();
+        let waits = rows.iter().find(|row| row.worker == kind && row.attempt == 0).unwrap();
+        let reasons = node.handle.explain_delivery(tenant, waits.id).await.unwrap().reasons;
+        assert_eq!(kinds_of(&reasons), ["limit", "queued", "polling"], "{reasons:?}");
+        assert!(reasons[0].text.contains(said), "{reasons:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_that_is_held_back_is_no_retry() {
+    let world = World::new();
+    let node = world.node().await;
+    let debounced = Declared {
+        types: vec!["order".to_owned()],
+        debounce: Some(DebounceSaid { by: None, quiet_ms: 60_000, wait_max_ms: None }),
+        ..Declared::default()
+    };
+    node.handle.declare_worker(&node.tenant, "mail", &debounced).await.unwrap();
+    node.handle.publish(&node.tenant, event("order", 1)).await.unwrap();
+    let reasons = of_the_only(&world, &node).await;
+    assert_eq!(kinds_of(&reasons), ["held-back", "polling"]);
+    let left = reasons[0].until.unwrap().since(world.now());
+    assert!(left > Span::from_secs(50) && left <= Span::from_secs(60), "{reasons:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_of_a_webhook_says_what_is_wrong_with_the_webhook() {
+    let world = World::new();
+    let build = world.build().secrets(Keyring::fresh().0);
+    let node = build.options(|options| options.egress.allow_private = Range::LOOPBACK.to_vec()).start().await;
+    let secret = Data::text("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
+    node.handle.put_secret(&node.tenant, "sign", &secret, &[]).await.unwrap();
+    // Nobody listens there.
+    let webhook = Webhook {
+        url: "http://127.0.0.1:9/".to_owned(),
+        types: vec!["order".to_owned()],
+        secrets: vec!["sign".to_owned()],
+        attempts_max: 7,
+        disabled: None,
+    };
+    node.handle.put_webhook(&node.tenant, "shop", &webhook).await.unwrap();
+    node.handle.publish(&node.tenant, event("order", 1)).await.unwrap();
+    until(async || kinds_of(&of_the_only(&world, &node).await) == ["retry"]).await;
+    let found = of_the_only(&world, &node).await.remove(0);
+    assert_eq!((found.target.as_deref(), found.attempts_max), (Some("webhook:shop"), Some(7)));
+    let disabled = Webhook { disabled: Some("the receiver answered 410".to_owned()), ..webhook };
+    node.handle.put_webhook(&node.tenant, "shop", &disabled).await.unwrap();
+    until(async || kinds_of(&of_the_only(&world, &node).await) == ["disabled", "retry"]).await;
+    let reasons = of_the_only(&world, &node).await;
+    assert!(reasons[0].text.contains("answered 410"), "{reasons:?}");
+    node.handle.forget_webhook(&node.tenant, "shop").await.unwrap();
+    let reasons = of_the_only(&world, &node).await;
+    assert_eq!(reasons[0].kind, "no-worker");
+    assert!(reasons[0].text.contains("no webhook `shop`"), "{reasons:?}");
+}
+
+struct Away;
+
+#[async_trait::async_trait]
+impl bus::Carrier for Away {
+    fn place(&self) -> String {
+        "nats://far:4222".to_owned()
+    }
+
+    async fn carry(&self, parcels: &[bus::Parcel]) -> Vec<bus::Carried> {
+        vec![bus::Carried::Away("connection refused".to_owned()); parcels.len()]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_of_a_bus_says_since_when_the_bus_is_away() {
+    let world = World::new();
+    let main = || Bus {
+        name: "main".to_owned(),
+        types: vec!["said".to_owned()],
+        carrier: Arc::new(Away),
+        incomings: None,
+    };
+    let node = world.build().bus(main()).start().await;
+    node.deploy(
+        "emits",
+        "do: [ { say: { emit: { event: { with: { source: 'https://a.b', type: said } } } } } ]",
+    )
+    .await;
+    node.start("emits", json!({})).await;
+    until(async || kinds_of(&of_the_only(&world, &node).await).contains(&"away")).await;
+    let reasons = of_the_only(&world, &node).await;
+    assert!(reasons[0].text.contains("bus `main` at nats://far:4222"), "{reasons:?}");
+    assert!(reasons[0].text.contains("connection refused") && reasons[0].attempts_max.is_none());
+    node.stop().await;
+    let without = world.node().await;
+    let reasons = of_the_only(&world, &without).await;
+    assert_eq!(reasons[0].kind, "no-worker");
+    assert!(reasons[0].text.contains("no bus `main`"), "{reasons:?}");
 }

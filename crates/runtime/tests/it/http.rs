@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use runtime::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::sqlite::Inline;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -86,7 +85,7 @@ struct Near(World, Up, u16, Requests);
 /// A node in real time and a stub beside it.
 async fn near() -> Near {
     let (port, requests) = stub(routes).await;
-    let world = World::over(Arc::new(Inline::new().unwrap()), Arc::new(SystemClock));
+    let world = World::real();
     let build = world.build().options(|options| {
         options.egress.allow_private = runtime::egress::Range::LOOPBACK.to_vec();
         options.answer_bytes_max = 2000;

@@ -1,11 +1,14 @@
 //! B29, B30, B31: nodes gone, store gone, both gone: everything goes on by itself afterwards.
 
-use crate::support::*;
+use crate::{
+    deliveries::{events, handled, noting, publish_all, settled},
+    support::*,
+};
 use runtime::api::Refusal;
 use serde_json::json;
 use store::Write;
 use trial::tap::Act;
-use worker::Outcome;
+use worker::{Handled, Outcome};
 
 const REST: &str =
     "do: [ { rest: { wait: { seconds: 30 } } }, { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]";
@@ -86,6 +89,47 @@ async fn a_node_whose_lease_is_not_renewed_is_not_ready() {
     node.tap.repair();
     pass(secs(5)).await;
     assert!(node.handle.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_cut_off_from_the_store_begins_no_call_once_another_may_have_it() {
+    let world = World::new();
+    let gate = Gate::new();
+    let node = world.build().worker(gate.worker("w").concurrency_max(1)).start().await;
+    node.deploy("d", "do: [ { a: { call: 'w:1.0.0@default', with: { v: '${ . }' } } } ]").await;
+    let mut ids = Vec::new();
+    for n in 0..100 {
+        ids.push(node.start("d", json!(n)).await);
+    }
+    until(|| async { gate.begun() == 1 }).await;
+    node.tap.break_down("*");
+    pass(secs(10)).await;
+    gate.open.add_permits(1);
+    until(|| async { gate.begun() == 2 }).await;
+    pass(secs(10)).await;
+    gate.open.add_permits(99);
+    pass(secs(60)).await;
+    assert_eq!(gate.begun(), 2, "the others wait in memory, in front of a worker that is free");
+    node.tap.repair();
+    for id in ids {
+        node.output(id).await;
+    }
+    assert_eq!(gate.begun(), 100, "nobody took it over, so that no call is made twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_lease_may_be_over_hands_out_no_delivery() {
+    let world = World::new();
+    let (mail, calls) = noting(&world, "mail", &["order"], |_| Handled::done());
+    let node = world.build().worker(mail).start().await;
+    node.tap.break_down("renew");
+    pass(secs(20)).await;
+    publish_all(&node, events("order", 0..10)).await;
+    pass(secs(60)).await;
+    assert!(handled(&calls).is_empty(), "{:?}", handled(&calls));
+    node.tap.repair();
+    settled(&world).await;
+    assert_eq!(handled(&calls), (0..10).collect::<Vec<i64>>());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,13 +2,12 @@
 
 use crate::{stub::*, support::*};
 use machine::TenantId;
-use runtime::{Node, Parts, clock::SystemClock, egress::Range, secrets::Keyring};
+use runtime::{Node, Parts, egress::Range, secrets::Keyring};
 use serde_json::json;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use store::sqlite::Inline;
 use worker::{Class, Context, Declaration, Outcome, from_fn};
 
 #[tokio::test]
@@ -67,7 +66,7 @@ async fn secrets_are_of_one_tenant() {
 
 #[tokio::test]
 async fn a_worker_gets_the_value_and_what_it_says_is_blotted_out() {
-    let world = World::over(Arc::new(Inline::new().unwrap()), Arc::new(SystemClock));
+    let world = World::real();
     let discreet = Arc::new(AtomicBool::new(false));
     let seen = discreet.clone();
     let teller = from_fn(move |_: &Context, input| {
@@ -102,7 +101,8 @@ async fn a_worker_gets_the_value_and_what_it_says_is_blotted_out() {
 
 #[tokio::test]
 async fn a_new_key_seals_old_secrets_anew_at_the_start() {
-    let store = Arc::new(Inline::new().unwrap());
+    let lent = World::lend(trial::lent::Clock::Database);
+    let store = lent.store.clone();
     let tenant = TenantId::new("acme").unwrap();
     let (old, old_text) = Keyring::fresh();
     let new_text = Keyring::fresh().1;

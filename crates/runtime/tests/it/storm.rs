@@ -47,12 +47,12 @@ async fn timers_that_come_due_together_fire_once_each_over_few_connections() {
     assert_eq!(ask("SELECT count(*) FROM wf_runtime_states WHERE state_version <> 2"), "0", "once each");
     assert_eq!(ask("SELECT count(*) FROM wf_history"), (2 * TIMERS).to_string());
     assert_eq!(ask("SELECT count(*) FROM wf_dlq"), "0");
-    // One change by the clock that was moved, one by the claim. Statistics come later, by each connection for itself, so a
-    // few may be missing.
-    let changes = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'wf_schedule_q' AND n_tup_del >= n_tup_ins";
-    until(|| async { !ask(changes).is_empty() }).await;
-    let changes: usize = ask(changes).parse().unwrap();
-    assert!((TIMERS..3 * TIMERS).contains(&changes), "{changes} changes of {TIMERS} timers");
+    // One change by the clock that was moved, one by the claim. Every connection tells of its own some time later.
+    let sql = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'wf_schedule_q' AND n_tup_del >= n_tup_ins";
+    let changes = || ask(sql).parse::<usize>().unwrap_or(0);
+    until(|| async { changes() >= 2 * TIMERS }).await;
+    let changes = changes();
+    assert!(changes < 3 * TIMERS, "{changes} changes of {TIMERS} timers");
     let options = Options::default();
     let most = options.writers_max + options.readers_max + LEASE_CONNECTIONS_MAX;
     println!("{TIMERS} timers: {changes} changes of their rows; {peak} of {most} connections, {looks} looks");

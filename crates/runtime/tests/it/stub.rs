@@ -4,13 +4,11 @@ use crate::support::*;
 use machine::{Fault, time::Span};
 use parking_lot::Mutex;
 use runtime::{
-    clock::SystemClock,
     egress::{Range, Settings},
     secrets::Keyring,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::sqlite::Inline;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
@@ -168,7 +166,7 @@ pub(crate) struct Near {
 
 impl Near {
     pub(crate) async fn new(change: impl FnOnce(&mut Settings)) -> Near {
-        let world = World::over(Arc::new(Inline::new().unwrap()), Arc::new(SystemClock));
+        let world = World::real();
         let node = world.build().secrets(Keyring::fresh().0).options(|options| {
             options.http_timeout = Span::from_secs(20);
             change(&mut options.egress);

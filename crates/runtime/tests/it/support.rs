@@ -3,11 +3,11 @@
 pub(crate) use crate::workers::*;
 pub(crate) use trial::time::*;
 
-use machine::{Data, TenantId, Time};
+use machine::{Data, TenantId, Time, time::Span};
 use runtime::{
     Handle, Node, Options, Parts,
     api::{DefinitionRef, InstanceResult, Signal, Start},
-    clock::{Clock, Dice},
+    clock::{Clock, Dice, SystemClock},
 };
 use serde_json::Value;
 use std::{
@@ -20,7 +20,11 @@ use std::{
 use store::{Commit, Outcome, Store, Write, rows::*, sqlite::Inline, views::*};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use trial::tap::Tap;
+use trial::{
+    gossip::{Circle, Fate},
+    lent::{self, Lent},
+    tap::Tap,
+};
 use uuid::Uuid;
 use worker::Declaration;
 
@@ -30,15 +34,33 @@ pub(crate) struct World {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tenant: TenantId,
     seed: AtomicU64,
+    circle: Circle,
+    /// Goes after the store.
+    _lent: Lent,
 }
 
 impl World {
+    /// Over a fresh store, with time that passes only when nothing else can happen.
     pub(crate) fn new() -> World {
-        World::over(Arc::new(Inline::new().unwrap()), Arc::new(VirtualClock(Instant::now())))
+        World::on(World::lend(lent::Clock::Caller), Arc::new(VirtualClock(Instant::now())))
+    }
+
+    /// The same in real time, for what other processes or sockets are needed for.
+    pub(crate) fn real() -> World {
+        World::on(World::lend(lent::Clock::Database), Arc::new(SystemClock))
     }
 
     pub(crate) fn over(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> World {
-        World { store, clock, tenant: TenantId::new("acme").unwrap(), seed: AtomicU64::new(1) }
+        World::on(store.into(), clock)
+    }
+
+    pub(crate) fn lend(clock: lent::Clock) -> Lent {
+        lent::store(clock, || Arc::new(Inline::new().unwrap()))
+    }
+
+    pub(crate) fn on(lent: Lent, clock: Arc<dyn Clock>) -> World {
+        let (tenant, circle) = (TenantId::new("acme").unwrap(), Circle::new(Fate::chosen()));
+        World { store: lent.store.clone(), clock, tenant, seed: AtomicU64::new(1), circle, _lent: lent }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -51,6 +73,7 @@ impl World {
         let tap = Arc::new(Tap::new(self.store.clone(), crash.clone()));
         let mut parts = Parts::new(tap.clone());
         parts.clock = self.clock.clone();
+        parts.hints = self.circle.join();
         parts.entropy = Arc::new(Dice::from_seed(self.seed.fetch_add(1, Ordering::Relaxed)));
         parts.crash = Some(crash);
         Build { parts, tap, tenant: self.tenant.clone() }
@@ -110,9 +133,13 @@ impl World {
 
     /// (kind, step) of everything in the instance's history, with its versions checked to be 1..n.
     pub(crate) async fn history(&self, id: Uuid) -> Vec<(String, String)> {
+        // A turn may be under way: what is read is as new as what was there before, and no newer than what is there after.
+        let before = self.view(id).await.state_version;
         let rows = self.store.history(&self.tenant, id, 0, 10_000).await.unwrap();
-        let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
-        assert_eq!(versions, (1..=self.view(id).await.state_version).collect::<Vec<_>>(), "P9");
+        let after = self.view(id).await.state_version;
+        let (versions, last) = (rows.iter().map(|row| row.version), rows.len() as i64);
+        assert_eq!(versions.collect::<Vec<i64>>(), (1..=last).collect::<Vec<_>>(), "P9");
+        assert!((before..=after).contains(&last), "P9: {before} to {after}, not {last}");
         let events = rows.iter().flat_map(|row| serde_json::from_slice::<Vec<Value>>(&row.events).unwrap());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         events.map(|event| (text(&event["kind"]), text(&event["step"]))).collect()
@@ -141,6 +168,12 @@ impl World {
         until(|| async { !self.letters().await.is_empty() }).await;
         self.letters().await.remove(0)
     }
+}
+
+/// For tests in which days pass: nothing needs to look every few seconds.
+pub(crate) fn unhurried(options: &mut Options) {
+    options.lease = Span::from_secs(3_600);
+    options.rescan = Some(Span::from_secs(3_600));
 }
 
 pub(crate) fn whole_page() -> Page {

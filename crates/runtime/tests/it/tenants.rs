@@ -276,7 +276,12 @@ async fn limits_count_at_once_for_what_is_queued_too() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_can_be_taken_back_until_its_time_of_grace_is_over() {
     let world = World::new();
-    let node = world.build().worker(echo("work")).start().await;
+    let node = world
+        .build()
+        .worker(echo("work"))
+        .options(|options| options.lease = Span::from_secs(3_600))
+        .start()
+        .await;
     let acme = &world.tenant;
     create(&node, acme).await;
     node.deploy("waits", WAITS).await;
@@ -296,13 +301,8 @@ async fn a_deletion_can_be_taken_back_until_its_time_of_grace_is_over() {
     ends(&node, acme, id).await;
     assert_eq!(code(&order(TenantOrder::Restore).await.unwrap_err()), "tenant-not-allowed-now");
     tell(&node, acme, day).await;
-    until(async || {
-        world.store.tenant(acme).await.unwrap().is_none() || {
-            pass(secs(600)).await;
-            false
-        }
-    })
-    .await;
+    pass(secs(86_400)).await;
+    until(async || world.store.tenant(acme).await.unwrap().is_none()).await;
     assert_eq!(world.counts().await, Counts::default());
     assert!(matches!(order(TenantOrder::Restore).await, Err(Refusal::NotFound(_))));
 }

@@ -161,6 +161,53 @@ async fn no_more_are_kept_in_memory_than_a_worker_allows() {
     assert_eq!(*done.lock(), 300);
 }
 
+/// R12: an operator bounds a worker without building it anew.
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_says_of_a_worker_counts_more_than_its_declaration() {
+    struct Crowd(Arc<Mutex<(usize, usize, usize)>>);
+    #[async_trait]
+    impl Handler for Crowd {
+        async fn handle(&self, deliveries: &[Delivery]) -> Vec<Handled> {
+            {
+                let (now, most, _) = &mut *self.0.lock();
+                *now += 1;
+                *most = (*most).max(*now);
+            }
+            pass(Duration::from_millis(5)).await;
+            let (now, _, done) = &mut *self.0.lock();
+            *now -= 1;
+            *done += deliveries.len();
+            vec![Handled::done(); deliveries.len()]
+        }
+    }
+    let said = |name: &str, concurrency_max, prefetch_max| {
+        let said = runtime::WorkerOptions { concurrency_max, prefetch_max };
+        std::collections::BTreeMap::from([(name.to_owned(), said)])
+    };
+    let world = World::new();
+    let seen = Arc::new(Mutex::new((0, 0, 0)));
+    let crowd = || Declaration::on("crowd", ["order"], Crowd(seen.clone()));
+    let build = world.build().worker(crowd());
+    let node = build.options(|options| options.workers = said("crowd", Some(3), Some(5))).start().await;
+    publish_all(&node, events("order", 0..100)).await;
+    until(|| async {
+        let owned = world.store.owned(node.node.id(), 1_000).await.unwrap().len();
+        assert!(owned <= 5, "{owned} rows are kept");
+        seen.lock().2 == 100
+    })
+    .await;
+    assert_eq!(seen.lock().1, 3, "at once");
+    for (workers, why) in [
+        (said("crowed", Some(3), None), "workers.crowed: this node has no worker of that name"),
+        (said("crowd", Some(0), None), "workers.crowd: a bound is 1 at least"),
+        (said("echo", None, Some(1)), "workers.echo: it handles no events"),
+    ] {
+        let build = world.build().worker(crowd()).worker(echo("echo"));
+        let refused = build.options(|options| options.workers = workers).try_start().await.err().unwrap();
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_is_told_with_the_dead_letter() {
     let world = World::new();

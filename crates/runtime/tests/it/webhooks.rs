@@ -5,17 +5,22 @@ use crate::{
     support::*,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use machine::Data;
+use machine::{Data, time::Span};
 use ring::hmac;
 use runtime::{
     api::{Refusal, Webhook},
-    clock::SystemClock,
     egress::Range,
     secrets::Keyring,
 };
 use serde_json::json;
-use std::sync::Arc;
-use store::sqlite::Inline;
+use std::time::Duration;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+const BODY: [u8; 4096] = [b'x'; 4096];
+const HEADER: [u8; 8] = *b"x: yyy\r\n";
 
 fn secret(byte: u8) -> String {
     format!("whsec_{}", STANDARD.encode([byte; 32]))
@@ -26,10 +31,13 @@ struct Near(World, Up, Stub);
 impl Near {
     async fn start(answer: impl Fn(&Asked, u16) -> Answer + Send + Sync + 'static) -> Near {
         let stub = Stub::plain(answer).await;
-        let world = World::over(Arc::new(Inline::new().unwrap()), Arc::new(SystemClock));
+        let world = World::real();
         let build = world.build().secrets(Keyring::fresh().0);
-        let node =
-            build.options(|options| options.egress.allow_private = Range::LOOPBACK.to_vec()).start().await;
+        let options = |options: &mut runtime::Options| {
+            options.egress.allow_private = Range::LOOPBACK.to_vec();
+            options.http_timeout = Span::from_secs(1);
+        };
+        let node = build.options(options).start().await;
         for (name, byte) in [("old", 1), ("new", 2)] {
             let value = Data::text(secret(byte));
             node.handle.put_secret(&node.tenant, name, &value, &[]).await.unwrap();
@@ -100,10 +108,11 @@ async fn what_receivers_answer_is_heeded() {
         "/moved" => says("302 Found", &format!("location: http://127.0.0.1:{port}/elsewhere\r\n")),
         "/gone" => says("410 Gone", ""),
         "/busy" => says("429 Too Many Requests", "retry-after: 600\r\n"),
+        "/closed" => says("503 Service Unavailable", "retry-after: Fri, 06 Nov 2099 08:49:37 GMT\r\n"),
         _ => ok(json!({})),
     })
     .await;
-    for path in ["/moved", "/gone", "/busy", "/fine"] {
+    for path in ["/moved", "/gone", "/busy", "/closed", "/fine"] {
         near.put(&path[1..], near.webhook(path, &["old"])).await.unwrap();
     }
     near.publish("order.placed", "1").await;
@@ -122,10 +131,15 @@ async fn what_receivers_answer_is_heeded() {
     until(|| async { near.of("/fine").len() == 2 }).await;
     assert_eq!(near.of("/gone").len(), 1);
     // Who asks to wait is given time; a redirect is a failure like any other.
-    let waiting = near.0.store.deliveries(&near.0.tenant, &Default::default(), None, 10).await.unwrap();
-    let busy = waiting.iter().find(|row| row.worker == "webhook:busy" && row.attempt == 1);
-    if let Some(busy) = busy {
-        assert!(busy.visible_at.since(near.0.now()).0 > 500_000_000, "{busy:?}");
+    let waits = async |name: &str| {
+        let waiting = near.0.store.deliveries(&near.0.tenant, &Default::default(), None, 10).await.unwrap();
+        let row = waiting.into_iter().find(|row| row.worker == name && row.attempt == 1)?;
+        Some(row.visible_at.since(near.0.now()).0 / 1_000_000)
+    };
+    for (name, seconds) in [("webhook:busy", 500..=600), ("webhook:closed", 86_000..=86_400)] {
+        until(|| async { waits(name).await.is_some() }).await;
+        let found = waits(name).await.unwrap();
+        assert!(seconds.contains(&found), "{name} waits {found} s");
     }
     assert!(near.of("/elsewhere").is_empty(), "redirects are not followed");
     // Made again, it is sent to again.
@@ -145,6 +159,77 @@ async fn retries_keep_their_id_and_end_as_a_dead_letter_that_can_be_replayed() {
     let asked = near.of("/shop");
     assert_eq!(asked[0].header("webhook-id"), asked[1].header("webhook-id"));
     assert!(asked.iter().all(|asked| is_signed(asked, 1)));
+}
+
+/// Reads a request and answers with `first`, then with `more` again and again, for as long as the other side listens.
+async fn endless(first: &'static str, more: &'static [u8], pause: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = [0; 4096];
+                let _ = socket.read(&mut asked).await;
+                let mut sent = socket.write_all(first.as_bytes()).await;
+                while sent.is_ok() {
+                    pass(pause).await;
+                    sent = socket.write_all(more).await;
+                }
+            });
+        }
+    });
+    port
+}
+
+/// F29: a receiver that dribbles, or answers without an end, costs its own attempt and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receivers_that_never_end_are_left() {
+    let near = Near::start(|_, _| ok(json!({}))).await;
+    let slow = endless("HTTP/1.1 200 OK\r\nx: ", b"y", Duration::from_millis(20)).await;
+    let headers = endless("HTTP/1.1 200 OK\r\n", &HEADER, Duration::ZERO).await;
+    let body = endless("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n", &BODY, Duration::ZERO).await;
+    for (name, port) in [("slow", slow), ("headers", headers), ("body", body)] {
+        let webhook = near.webhook("/", &["old"]);
+        let url = format!("http://127.0.0.1:{port}/");
+        near.put(name, Webhook { url, attempts_max: 1, ..webhook }).await.unwrap();
+    }
+    near.put("fine", near.webhook("/fine", &["old"])).await.unwrap();
+    near.publish("order.placed", "1").await;
+    until(|| async { near.0.counts().await.deliveries == 0 }).await;
+    assert_eq!(near.of("/fine").len(), 1);
+    let mut letters: Vec<String> = near.0.letters().await.into_iter().map(|letter| letter.detail).collect();
+    letters.sort_by_key(|detail| !detail.contains("no answer within 1 s"));
+    // Nobody reads the body of an answer: the status says all there is to know.
+    assert_eq!(letters.len(), 2, "{letters:?}");
+    assert!(letters[0].contains("no answer within 1 s"), "{letters:?}");
+}
+
+/// P12: a receiver that does not answer leaves room to the tenant's others, and is left alone when it keeps failing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_receiver_holds_up_no_other_and_gets_a_pause() {
+    let near = Near::start(|_, _| ok(json!({}))).await;
+    let dead = endless("", b"", Duration::from_secs(60)).await;
+    let webhook = near.webhook("/", &["old"]);
+    let url = format!("http://127.0.0.1:{dead}/");
+    near.put("dead", Webhook { url, attempts_max: 100, ..webhook }).await.unwrap();
+    near.put("fine", near.webhook("/fine", &["old"])).await.unwrap();
+    for at in 0..40 {
+        near.publish("order.placed", &at.to_string()).await;
+    }
+    until(|| async { near.of("/fine").len() == 40 }).await;
+    let target = format!("127.0.0.1:{dead}");
+    until(|| async {
+        let open = near.1.handle.breakers(&near.1.tenant);
+        open.iter().any(|one| one.target == target && one.state.word == "open")
+    })
+    .await;
+    // What is parked has used up no attempt, and says why it waits.
+    let why = async || {
+        let rows = near.0.store.deliveries(&near.0.tenant, &Default::default(), None, 100).await.unwrap();
+        let row = rows.into_iter().find(|row| row.attempt == 0 && row.last_error.is_some())?;
+        near.1.handle.explain_delivery(&near.1.tenant, row.id).await.ok()
+    };
+    until(|| async { why().await.is_some_and(|why| why.reasons[0].kind == "breaker") }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

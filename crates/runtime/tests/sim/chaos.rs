@@ -53,9 +53,11 @@ pub(crate) enum Mutant {
     LocalClock,
     /// A node that leaves gives back every row it ever had, whoever has it now.
     ZombieRelease,
+    /// A node puts back what failed, whoever has it now.
+    BlindRetry,
 }
 
-pub(crate) const MUTANTS: [Mutant; 20] = [
+pub(crate) const MUTANTS: [Mutant; 21] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::DropLateSignal,
@@ -76,6 +78,7 @@ pub(crate) const MUTANTS: [Mutant; 20] = [
     Mutant::NoFence,
     Mutant::LocalClock,
     Mutant::ZombieRelease,
+    Mutant::BlindRetry,
 ];
 
 /// Probabilities in thousandths per opportunity.

@@ -113,6 +113,22 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.next_delivery(workers).await
     }
+    async fn queues(&self, tenant: Option<&TenantId>) -> Result<Vec<QueueRow>> {
+        self.read().await?;
+        self.inner.queues(tenant).await
+    }
+    async fn unclaimed(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Unclaimed> {
+        self.read().await?;
+        self.inner.unclaimed(tenant, worker, now).await
+    }
+    async fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        self.read().await?;
+        self.inner.loans(tenant, worker, now).await
+    }
+    async fn oldest(&self, workers: &[String]) -> Result<Vec<(String, Time)>> {
+        self.read().await?;
+        self.inner.oldest(workers).await
+    }
     async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
         self.read().await?;
         self.inner.depths(workers).await
@@ -138,6 +154,10 @@ impl Store for Faulty {
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
         self.read().await?;
         self.inner.workers().await
+    }
+    async fn event_types(&self) -> Result<Vec<Claimed<EventTypeRow>>> {
+        self.read().await?;
+        self.inner.event_types().await
     }
     async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
         self.read().await?;
@@ -311,9 +331,28 @@ impl Store for Faulty {
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
         self.inner.keys(tenant).await
     }
-    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
+    async fn outbox(&self, ask: &OutboxAsk) -> Result<Vec<Claimed<OutboxRow>>> {
         self.read().await?;
-        self.inner.outbox(limit).await
+        self.inner.outbox(ask).await
+    }
+    async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>> {
+        self.read().await?;
+        self.inner.batch(tenant, id).await
+    }
+    async fn batches(&self, tenant: &TenantId, filter: &BatchFilter, page: &Page) -> Result<Vec<BatchRow>> {
+        self.inner.batches(tenant, filter, page).await
+    }
+    async fn batch_items(&self, tenant: &TenantId, ask: &ItemAsk) -> Result<Vec<BatchItemRow>> {
+        self.read().await?;
+        self.inner.batch_items(tenant, ask).await
+    }
+    async fn due_batches(&self, now: Time, limit: usize) -> Result<Vec<Claimed<BatchRow>>> {
+        self.read().await?;
+        self.inner.due_batches(now, limit).await
+    }
+    async fn next_batch_due(&self) -> Result<Option<Time>> {
+        self.read().await?;
+        self.inner.next_batch_due().await
     }
     async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
         self.read().await?;

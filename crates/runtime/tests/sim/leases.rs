@@ -8,7 +8,7 @@ use super::{
     faulty::Faulty,
     time,
 };
-use machine::{Time, time::Span};
+use machine::{TenantId, Time, time::Span};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Commit, Error, Outcome, Renewed, Result, Store, Write, rows::*};
 use uuid::Uuid;
@@ -105,10 +105,21 @@ impl Leases {
                 Fate::Gone => {
                     self.there.remove(&row);
                 }
-                Fate::Made | Fate::Kept => {}
+                // A row of somebody else's stays as it is.
+                Fate::Back { from } if self.owners.get(&row).copied() != from => continue,
+                Fate::Made | Fate::Back { .. } => {}
             }
             self.own(row, owner);
         }
+    }
+
+    /// Rows that are to be given back and are another's who lives, with whose they are.
+    fn foreign<'a>(&self, node: Uuid, changes: impl Iterator<Item = &'a Change>) -> Vec<(Uuid, Row)> {
+        let others = changes.filter_map(|(row, _, fate)| {
+            let owner = *self.owners.get(row).filter(|_| matches!(fate, Fate::Back { .. }))?;
+            (owner != node && self.lives(owner)).then(|| (owner, row.clone()))
+        });
+        others.collect()
     }
 
     /// P7: what is claimed was nobody's.
@@ -139,7 +150,10 @@ type Change = (Row, Option<Uuid>, Fate);
 #[derive(Clone, Copy)]
 enum Fate {
     Made,
-    Kept,
+    /// Given back by who says that it owns it.
+    Back {
+        from: Option<Uuid>,
+    },
     Gone,
 }
 
@@ -147,11 +161,13 @@ enum Fate {
 fn changes(commit: &Commit) -> Vec<Change> {
     let call = |instance: &Uuid, token: &u64| QueueKey::Call { instance: *instance, token: *token };
     let timer = |instance: &Uuid, token: &u64| QueueKey::Timer { instance: *instance, token: *token };
+    let back = |from| Fate::Back { from };
     let change = |write: &Write| {
         let (key, owner, fate) = match write {
             Write::Signal(row) => (row.key(), row.owner, Fate::Made),
             Write::Timer(row) => (row.key(), row.owner, Fate::Made),
             Write::Call(row) => (row.key(), row.owner, Fate::Made),
+            Write::Delivery(row) => (row.key(), row.owner, Fate::Made),
             Write::ConsumeSignal { id } => (QueueKey::Signal { id: *id }, None, Fate::Gone),
             Write::ConsumeTimer { instance, token } | Write::DropTimer { instance, token } => {
                 (timer(instance, token), None, Fate::Gone)
@@ -159,10 +175,12 @@ fn changes(commit: &Commit) -> Vec<Change> {
             Write::ConsumeCall { instance, token } | Write::DropCall { instance, token } => {
                 (call(instance, token), None, Fate::Gone)
             }
-            Write::RetrySignal { id, .. } => (QueueKey::Signal { id: *id }, None, Fate::Kept),
-            Write::RetryTimer { instance, token, .. } => (timer(instance, token), None, Fate::Kept),
-            Write::RetryCall { instance, token, .. } => (call(instance, token), None, Fate::Kept),
-            Write::Release { row, .. } => (*row, None, Fate::Kept),
+            Write::ConsumeDelivery { id, .. } => (QueueKey::Delivery { id: *id }, None, Fate::Gone),
+            Write::RetrySignal { id, owner, .. } => (QueueKey::Signal { id: *id }, None, back(*owner)),
+            Write::RetryDelivery { id, owner, .. } => (QueueKey::Delivery { id: *id }, None, back(*owner)),
+            Write::RetryTimer { instance, token, owner, .. } => (timer(instance, token), None, back(*owner)),
+            Write::RetryCall { instance, token, owner, .. } => (call(instance, token), None, back(*owner)),
+            Write::Release { row, owner } => (*row, None, back(Some(*owner))),
             _ => return None,
         };
         Some(((commit.tenant.to_string(), key), owner, fate))
@@ -209,18 +227,35 @@ impl Faulty {
 
     pub(super) async fn watched_commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         let changes: Vec<Vec<Change>> = batch.iter().map(changes).collect();
+        let foreign = self.leases.lock().foreign(node, changes.iter().flatten());
         let again = if self.chaos.is(Mutant::NoFence) { batch.clone() } else { vec![] };
         let outcomes = match self.heeded(node, self.inner.commit(node, batch).await) {
             Err(Error::Fenced) if !again.is_empty() => self.commit_unfenced(again).await?,
             answer => answer?,
         };
-        let mut leases = self.leases.lock();
-        for (outcome, changes) in outcomes.iter().zip(changes) {
-            if *outcome == Outcome::Committed {
-                leases.committed(&self.chaos, node, changes);
+        {
+            let mut leases = self.leases.lock();
+            for (outcome, changes) in outcomes.iter().zip(changes) {
+                if *outcome == Outcome::Committed {
+                    leases.committed(&self.chaos, node, changes);
+                }
             }
         }
+        self.still_theirs(node, foreign).await?;
         Ok(outcomes)
+    }
+
+    /// P7: what failed or is given back is so by its owner. What lives on with another stays the other's.
+    async fn still_theirs(&self, node: Uuid, foreign: Vec<(Uuid, Row)>) -> Result<()> {
+        for (of, row) in foreign {
+            let tenant = TenantId::new(&row.0).expect("a tenant of ours");
+            let place = self.inner.place(&tenant, row.1).await?;
+            if place.is_some_and(|place| place.owner != Some(of)) {
+                let text = format!("P7: {node} gave back {row:?}, which {of} owns");
+                self.leases.lock().breach(&self.chaos, text);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn watched_claim<T>(

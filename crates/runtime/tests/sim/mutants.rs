@@ -56,6 +56,7 @@ impl Faulty {
                 }
             }
             Some(Mutant::NoCas) => self.overwrite(commit).await?,
+            Some(Mutant::BlindRetry) => self.put_back_blindly(commit).await?,
             Some(Mutant::ForgetCutOff) => forget_cut_off(commit),
             _ => {}
         }
@@ -96,6 +97,26 @@ impl Faulty {
                 Write::History(row) => row.version = moved.unwrap_or(row.version),
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// BlindRetry: what failed is put back whoever has it now. The store's own comparison cannot be switched off from here,
+    /// so it is asked who that is, in the same instant.
+    async fn put_back_blindly(&self, commit: &mut Commit) -> Result<()> {
+        for write in &mut commit.writes {
+            let (row, owner) = match write {
+                Write::RetrySignal { id, owner, .. } => (QueueKey::Signal { id: *id }, owner),
+                Write::RetryDelivery { id, owner, .. } => (QueueKey::Delivery { id: *id }, owner),
+                Write::RetryTimer { instance, token, owner, .. } => {
+                    (QueueKey::Timer { instance: *instance, token: *token }, owner)
+                }
+                Write::RetryCall { instance, token, owner, .. } => {
+                    (QueueKey::Call { instance: *instance, token: *token }, owner)
+                }
+                _ => continue,
+            };
+            *owner = self.inner.place(&commit.tenant, row).await?.and_then(|place| place.owner);
         }
         Ok(())
     }

@@ -19,7 +19,12 @@ use runtime::{
     api::{Order, Refusal},
 };
 use std::{cell::RefCell, sync::Arc, time::Duration};
-use store::{Commit, Store, Write, rows::InstanceRow, sqlite::Inline, views::*};
+use store::{
+    Commit, Store, Write,
+    rows::{InstanceRow, QueueKind},
+    sqlite::Inline,
+    views::*,
+};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -102,6 +107,8 @@ impl World {
         let commit = Commit { tenant: world.tenant.clone(), writes };
         world.store.commit(node, vec![commit]).await.expect("a fresh store");
         world.store.leave(node).await.expect("a fresh store");
+        // From now on they are kept.
+        world.store.queues(None).await.expect("a fresh store");
         world
     }
 
@@ -174,6 +181,10 @@ impl World {
             let _ = self.order(view.row.id, order).await;
         }
         let counts = self.store.counts(None).await.expect("the inner store answers");
+        // What is kept of the queues is what there is, whatever happened.
+        let kept = self.store.queues(None).await.expect("the inner store answers");
+        let sum = |kind| kept.iter().filter(|row| row.kind == kind).map(|row| row.depth).sum::<u64>();
+        assert_eq!((sum(QueueKind::Call), sum(QueueKind::Delivery)), (counts.calls, counts.deliveries));
         let queued = counts.signals + counts.calls + counts.timers + counts.dead_letters;
         let queued = queued + counts.outbox + counts.deliveries;
         open.is_empty() && queued == 0 && self.collected().await

@@ -36,7 +36,10 @@ fn concrete(path: &str) -> String {
         _ => "ins_00000000000000000000000000000001",
     };
     let path = path.replace("{id}", id).replace("{namespace}", "test").replace("{name}", "hello");
-    path.replace("{version}", "1.0.0").replace("{target}", "x:443").replace("{*file}", "index.html")
+    path.replace("{version}", "1.0.0")
+        .replace("{type}", "t")
+        .replace("{target}", "x:443")
+        .replace("{*file}", "index.html")
 }
 
 #[tokio::test]

@@ -109,3 +109,59 @@ async fn a_worker_is_given_envelopes_if_it_asks_for_them() {
     let event = &polled["items"][0]["events"][0];
     assert_eq!((&event["eventId"], &event["payload"]), (&json!("1"), &json!(7)), "{polled}");
 }
+
+#[tokio::test]
+async fn events_that_do_not_fit_their_schema_are_named_with_their_places() {
+    let world = World::new().await;
+    let admin = world.token("acme", "admin");
+    let schema = json!({ "schema": { "type": "object", "required": ["order"] } }).to_string();
+    let path = "/api/v1/event-types/order.paid";
+    let set = world.ask("PUT", path, Some(&admin), &schema).await.ok(201);
+    assert_eq!((&set["type"], &set["version"]), (&json!("order.paid"), &json!(1)));
+    assert_eq!(world.ask("PUT", path, Some(&admin), &schema).await.ok(200)["version"], 2);
+    let event = |id: &str, data: Value| json!({ "specversion": "1.0", "id": id, "source": "s", "type": "order.paid", "data": data });
+    let good = |id: &str| event(id, json!({ "order": id }));
+    // Structured, binary, and by line.
+    let problem =
+        world.post("/api/v1/events", event("1", json!({}))).await.problem(422, "event-data-invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/0/data", "{problem}");
+    let headers = [
+        ("ce-specversion", "1.0"),
+        ("ce-id", "2"),
+        ("ce-source", "s"),
+        ("ce-type", "order.paid"),
+        ("content-type", "application/json"),
+    ];
+    send(&world, &headers, "[]").await.problem(422, "event-data-invalid");
+    let lines = format!("{}\n{}\n", good("3"), event("4", json!(4)));
+    let problem = send(&world, &[("content-type", "application/x-ndjson")], &lines)
+        .await
+        .problem(422, "event-data-invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/1/data", "{problem}");
+    // In a batch every one that is refused is named; the others are there.
+    let batch = json!([good("5"), event("6", json!({})), good("7"), { "id": "8" }, event("9", json!(9))]);
+    let problem = world.post("/api/v1/events", batch).await.problem(422, "event-data-invalid");
+    let pointers: Vec<&str> = problem["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error["pointer"].as_str().unwrap())
+        .collect();
+    assert_eq!(pointers, ["/1/data", "/3", "/4/data"], "{problem}");
+    assert!(problem["detail"].as_str().unwrap().starts_with("3 of 5 events are refused"), "{problem}");
+    let kept = world.get("/api/v1/events").await.ok(200);
+    let mut ids: Vec<&str> =
+        kept["items"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap()).collect();
+    ids.sort();
+    assert_eq!(ids, ["3", "5", "7"]);
+    // Shown, listed, refused, forgotten.
+    assert_eq!(world.get(path).await.ok(200)["schema"]["required"], json!(["order"]));
+    assert_eq!(world.get("/api/v1/event-types").await.ok(200)["items"][0]["type"], "order.paid");
+    let nonsense = json!({ "schema": { "properties": { "a": { "type": "word" } } } }).to_string();
+    let problem = world.ask("PUT", path, Some(&admin), &nonsense).await.problem(422, "schema-invalid");
+    assert!(problem["errors"][0]["pointer"].as_str().unwrap().starts_with("/schema"), "{problem}");
+    world.ask("PUT", path, Some(&admin), "{}").await.problem(400, "missing-key");
+    assert_eq!(world.ask("DELETE", path, Some(&admin), "").await.status, 204);
+    world.get(path).await.problem(404, "not-found");
+    world.post("/api/v1/events", event("1", json!({}))).await.ok(202);
+}

@@ -10,11 +10,12 @@ use runtime::{Handle, Node, Parts};
 use serde_json::{Value, json};
 use server::{Options, access::Role};
 use std::{collections::HashMap, sync::Arc};
-use store::{
-    postgres::{self, Postgres},
-    sqlite::Sqlite,
-};
+use store::sqlite::Sqlite;
 use tower::ServiceExt;
+use trial::{
+    gossip::{Circle, Fate},
+    lent::{self, Lent},
+};
 use uuid::Uuid;
 
 pub(crate) struct World {
@@ -23,7 +24,7 @@ pub(crate) struct World {
     /// (tenant, role) → token.
     tokens: HashMap<(String, &'static str), String>,
     /// Goes when this value does.
-    _database: Option<scratch::Database>,
+    _lent: Lent,
 }
 
 pub(crate) struct Answer {
@@ -74,25 +75,10 @@ impl World {
     }
 
     pub(crate) async fn with(options: Options) -> World {
-        World::on(Arc::new(Sqlite::in_memory().unwrap()), None, options).await
-    }
-
-    /// The same over PostgreSQL; `None`, said loudly, if there is none on this machine.
-    pub(crate) async fn with_database() -> Option<World> {
-        let database = scratch::database()?;
-        postgres::migrate(&database.owner_url, Some(database.application)).await.unwrap();
-        let store = Arc::new(Postgres::open(&database.url).await.unwrap());
-        Some(World::on(store, Some(database), Options::default()).await)
-    }
-
-    async fn on(
-        store: Arc<dyn store::Store>,
-        database: Option<scratch::Database>,
-        options: Options,
-    ) -> World {
-        let node = Node::start(Parts { secrets: runtime::secrets::Keyring::fresh().0, ..Parts::new(store) })
-            .await
-            .unwrap();
+        let lent = lent::store(lent::Clock::Database, || Arc::new(Sqlite::in_memory().unwrap()));
+        let store = lent.store.clone();
+        let (secrets, hints) = (runtime::secrets::Keyring::fresh().0, Circle::new(Fate::chosen()).join());
+        let node = Node::start(Parts { secrets, hints, ..Parts::new(store) }).await.unwrap();
         let handle = node.handle();
         let mut tokens = HashMap::new();
         for tenant in ["acme", "globex"] {
@@ -103,7 +89,7 @@ impl World {
             }
         }
         let router = server::router(handle, options).unwrap();
-        World { node, router, tokens, _database: database }
+        World { node, router, tokens, _lent: lent }
     }
 
     pub(crate) fn token(&self, tenant: &str, role: &str) -> String {

@@ -365,3 +365,32 @@ async fn a_call_nobody_serves_is_seen_at_deploy_and_on_the_instance() {
     assert_eq!((&calls[0]["step"], &calls[0]["target"]), (&json!("/do/0/ask"), &json!("nobody")));
     assert!(calls[0]["last_error"].as_str().unwrap().contains("no worker named"), "{calls}");
 }
+
+#[tokio::test]
+async fn a_query_filters_the_list_and_a_bad_one_is_placed() {
+    let world = World::new().await;
+    world.deploy("hello", HELLO).await;
+    world.deploy("sleep", SLEEP).await;
+    let done = world.start("hello", json!({"name": "ada"})).await;
+    world.result(&done).await;
+    let open = world.start("sleep", json!({})).await;
+    let found = async |query: &str| -> Vec<String> {
+        let page = world.get(&format!("/api/v1/instances?q={query}")).await.ok(200);
+        let items = page["items"].as_array().unwrap();
+        items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(found("status:completed").await, [done.as_str()]);
+    assert_eq!(found("definition:test/sle*+started:%3E-1h").await, [open.as_str()]);
+    assert_eq!(found("-status:completed").await, [open.as_str()]);
+    assert_eq!(found(&done).await, [done.as_str()]);
+    assert_eq!(found("age:%3E1h").await, Vec::<String>::new());
+    let refused = world.get("/api/v1/instances?q=key:a+statsu:faulted").await;
+    let problem = refused.problem(400, "invalid-query");
+    assert_eq!(problem["errors"][0]["pointer"], "q");
+    assert_eq!(problem["errors"][0]["hint"], "did you mean status?");
+    assert!(problem["detail"].as_str().unwrap().contains("at character 7"), "{problem}");
+    // Each list has fields of its own.
+    world.get("/api/v1/dead-letters?q=status:faulted").await.problem(400, "invalid-query");
+    world.get("/api/v1/dead-letters?q=worker:mail+failed:%3E-1h").await.ok(200);
+    world.get("/api/v1/deliveries?q=worker:mail+attempts:%3E3").await.ok(200);
+}

@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod batches;
 mod children;
 mod definitions;
 mod error_groups;

@@ -2,6 +2,9 @@
 
 use crate::harness::{self, World};
 use axum::{body::Body, http::Request};
+use runtime::{Node, Parts};
+use std::sync::Arc;
+use trial::tap::Tap;
 
 #[tokio::test]
 async fn the_front_page_leads_to_the_viewer() {
@@ -39,4 +42,22 @@ async fn health_is_always_and_readiness_follows_the_node() {
     let request = Request::get("/readyz").body(Body::empty()).unwrap();
     let problem = harness::send(&router, request).await.problem(503, "not-ready");
     assert!(problem["errors"][0]["message"].is_string());
+}
+
+#[tokio::test]
+async fn probes_ask_the_store_nothing_while_the_lease_is_renewed() {
+    const PROBES: u64 = 50;
+    let store = Arc::new(store::sqlite::Sqlite::in_memory().unwrap());
+    let tap = Arc::new(Tap::new(store, Default::default()));
+    let node = Node::start(Parts::new(tap.clone())).await.unwrap();
+    let router = server::router(node.handle(), server::Options::default()).unwrap();
+    tap.take_counts();
+    for _ in 0..PROBES {
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        assert_eq!(harness::send(&router, request).await.ok(200)["ready"], true);
+    }
+    // The node itself looks for work now and then.
+    let asked: u64 = tap.take_counts().values().sum();
+    assert!(asked < PROBES, "{asked} questions for {PROBES} probes");
+    node.stop().await;
 }

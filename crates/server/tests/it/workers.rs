@@ -240,3 +240,38 @@ async fn the_terms_of_a_worker_are_kept_and_shown() {
         acme.ask("PUT", "/workers/bad", &terms).await.problem(400, "invalid-value");
     }
 }
+
+#[tokio::test]
+async fn a_queue_says_how_much_a_worker_has_to_do() {
+    let world = World::new().await;
+    let acme = Caller::new(&world, "acme");
+    acme.ask("GET", "/queues/mail", &Value::Null).await.problem(404, "not-found");
+    acme.ask("PUT", "/workers/mail", &json!({ "types": ["order.*"] })).await.ok(201);
+    let queue = async || acme.ask("GET", "/queues/mail", &Value::Null).await.ok(200);
+    assert_eq!((&queue().await["backlog"], &queue().await["oldest_seconds"]), (&json!(0), &json!(0.0)));
+    acme.publish(json!([event("order.paid", "1"), event("order.paid", "2"), event("user.left", "3")])).await;
+    assert_eq!((&queue().await["backlog"], &queue().await["ready"]), (&json!(2), &json!(2)));
+    let lent = acme.ask("POST", "/workers/mail/poll", &json!({ "max": 1 })).await.ok(200);
+    let held = queue().await;
+    assert_eq!((&held["backlog"], &held["ready"], &held["later"]), (&json!(2), &json!(1), &json!(1)));
+    let complete = format!("/deliveries/{}/complete", lent["items"][0]["id"].as_str().unwrap());
+    assert_eq!(acme.ask("POST", &complete, &json!({ "attempt": 1 })).await.status, 204);
+    assert_eq!((&queue().await["backlog"], &queue().await["deliveries"]), (&json!(1), &json!(1)));
+    let listed = acme.ask("GET", "/queues", &Value::Null).await.ok(200);
+    let own = listed["items"].as_array().unwrap().iter().find(|queue| queue["name"] == "mail").unwrap();
+    assert_eq!(own["backlog"], 1);
+    // Another tenant's worker of the same name has a queue of its own; whoever watches all of them sees the sum.
+    let globex = Caller::new(&world, "globex");
+    globex.ask("GET", "/queues/mail", &Value::Null).await.problem(404, "not-found");
+    globex.ask("PUT", "/workers/mail", &json!({ "types": ["order.*"] })).await.ok(201);
+    globex.publish(json!([event("order.paid", "1")])).await;
+    assert_eq!(globex.ask("GET", "/queues/mail", &Value::Null).await.ok(200)["backlog"], 1);
+    let monitor = world.token("acme", "monitor");
+    let whole = world.ask("GET", "/metrics/queues/mail", Some(&monitor), "").await.ok(200);
+    assert_eq!((&whole["backlog"], &whole["calls"]), (&json!(2), &json!(0)));
+    world.ask("GET", "/metrics/queues/mail", Some(&acme.token), "").await.problem(403, "forbidden");
+    let metrics = world.ask("GET", "/metrics", Some(&monitor), "").await.text().to_owned();
+    assert!(metrics.contains("windlass_queue_backlog{queue=\"mail\",kind=\"deliveries\"} 2"), "{metrics}");
+    let processed = "windlass_messages_total{tenant=\"acme\",target=\"mail\",event_type=\"order.paid\",outcome=\"processed\"} 1";
+    assert!(metrics.contains(processed), "{metrics}");
+}

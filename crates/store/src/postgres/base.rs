@@ -149,6 +149,20 @@ impl Postgres {
         rows.iter().map(|row| map(row).map_err(super::error::error)).collect()
     }
 
+    /// The same for a text that is made for one question: it takes no room from those that are asked often.
+    pub(super) async fn many_once<T>(
+        &self,
+        scope: Scope<'_>,
+        sql: &str,
+        values: &[Value<'_>],
+        map: impl Fn(&Row) -> std::result::Result<T, PgError>,
+    ) -> Result<Vec<T>> {
+        let session = self.readers.take().await?;
+        let rows = session.transact_once(&begin(scope, ""), sql, values).await?;
+        session.done();
+        rows.iter().map(|row| map(row).map_err(super::error::error)).collect()
+    }
+
     pub(super) async fn one<T>(
         &self,
         scope: Scope<'_>,

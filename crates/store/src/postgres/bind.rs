@@ -1,7 +1,7 @@
 //! Turns a [`Write`] into rows of the statements of a batch. Nothing here decides.
 
 use super::{
-    error_group,
+    batches, error_group,
     event::subscriber_key,
     schedule,
     statement::Statement as S,
@@ -68,6 +68,10 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<
         Write::Errors(rows) => {
             return Some(rows.iter().map(|row| plain(S::Errors, error_group::values(tenant, row))).collect());
         }
+        Write::SettleItem(of) => {
+            let settled = guard(S::SettleItem, Conflict::Gone, batches::settlement(tenant, of));
+            return Some(vec![settled, plain(S::CountItem, batches::counted(tenant, of))]);
+        }
         Write::OutboxSent { ids } => {
             return Some(
                 ids.iter().map(|sent| plain(S::OutboxSent, vec![text(tenant), id(*sent)])).collect(),
@@ -81,18 +85,24 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<
 /// Retries, releases, drops and datasets.
 fn bind_more<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
     Some(match write {
-        Write::RetryCall { instance, token: of, visible_at, attempt, last_error } => {
+        Write::RetryCall { instance, token: of, owner, visible_at, attempt, last_error } => {
             let mut values = queue_key(tenant, *instance, *of);
-            values.extend([time(*visible_at), int((*attempt).into()), maybe_bytes(last_error)]);
+            values.extend([
+                time(*visible_at),
+                int((*attempt).into()),
+                maybe_bytes(last_error),
+                maybe_id(*owner),
+            ]);
             plain(S::RetryCall, values)
         }
-        Write::RetrySignal { id: of, visible_at, attempt } => {
-            let values = vec![text(tenant), id(*of), time(*visible_at), int((*attempt).into())];
+        Write::RetrySignal { id: of, owner, visible_at, attempt } => {
+            let values =
+                vec![text(tenant), id(*of), time(*visible_at), int((*attempt).into()), maybe_id(*owner)];
             plain(S::RetrySignal, values)
         }
-        Write::RetryTimer { instance, token: of, visible_at, attempt } => {
+        Write::RetryTimer { instance, token: of, owner, visible_at, attempt } => {
             let mut values = queue_key(tenant, *instance, *of);
-            values.extend([time(*visible_at), int((*attempt).into())]);
+            values.extend([time(*visible_at), int((*attempt).into()), maybe_id(*owner)]);
             plain(S::RetryTimer, values)
         }
         Write::Release { row: QueueKey::Signal { id: of }, owner } => {
@@ -159,13 +169,14 @@ fn bind_delivery<'a>(tenant: &'a str, write: &'a Write) -> Option<Bound<'a>> {
             let statement = if *expected_version == 0 { S::CreateWatermark } else { S::MoveWatermark };
             guard(statement, Conflict::Version, values)
         }
-        Write::RetryDelivery { id: of, visible_at, attempt, last_error } => {
+        Write::RetryDelivery { id: of, owner, visible_at, attempt, last_error } => {
             let values = vec![
                 text(tenant),
                 id(*of),
                 time(*visible_at),
                 int((*attempt).into()),
                 maybe_bytes(last_error),
+                maybe_id(*owner),
             ];
             plain(S::RetryDelivery, values)
         }

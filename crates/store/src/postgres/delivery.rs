@@ -3,10 +3,11 @@
 use super::{
     base::{Postgres, of},
     error::error,
+    list::{Query, clauses},
     read::{tenant, time as time_at},
     session::{Scope, Session},
     solo::Ended,
-    value::{Text, Value, bytes, get, id, int, maybe_id, maybe_text, text, time},
+    value::{Text, Value, bytes, get, id, int, text, time},
 };
 use crate::{
     commit::Conflict,
@@ -15,7 +16,7 @@ use crate::{
     share::{self, Waiting},
     views::{DeliveryFilter, PAGE_MAX},
 };
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, query::Subject};
 use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
 
@@ -88,12 +89,7 @@ pub(super) const LEND: &str = concat!(
 );
 const ONE: &str =
     concat!("SELECT ", columns!(), ", q.seq FROM deliveries q WHERE q.tenant = $1 AND q.id = $2");
-const LIST: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", q.seq FROM deliveries q WHERE q.tenant = $1 AND ($2::text IS NULL OR q.worker = $2) AND q.seq > coalesce(
-        (SELECT seq FROM deliveries WHERE tenant = $1 AND id = $3), 0) ORDER BY q.seq LIMIT $4"
-);
+const LIST: &str = concat!("SELECT ", columns!(), ", q.seq FROM deliveries q WHERE q.tenant = $1");
 const DEPTHS: &str = "SELECT worker, count(*), min(created_at) FROM deliveries WHERE worker = ANY ($1)
     GROUP BY worker ORDER BY worker";
 const WORKERS: &str = "SELECT tenant, name, declaration, row_version, created_at, updated_at FROM workers
@@ -122,6 +118,15 @@ impl Postgres {
         Ok(waiting.into_iter().map(|(_, one)| one.oldest).min())
     }
 
+    pub(super) async fn oldest_of(&self, workers: &[String]) -> Result<Vec<(String, Time)>> {
+        let mut all = std::collections::BTreeMap::<String, Time>::new();
+        for (worker, one) in self.waiting_for(workers).await? {
+            let oldest = all.entry(worker).or_insert(one.oldest);
+            *oldest = one.oldest.min(*oldest);
+        }
+        Ok(all.into_iter().collect())
+    }
+
     pub(super) async fn depths_of(&self, workers: &[String]) -> Result<Vec<Depth>> {
         let names: Vec<Text<'_>> = workers.iter().map(|name| Text(name)).collect();
         let depth = |row: &Row| {
@@ -133,7 +138,8 @@ impl Postgres {
 
     pub(super) async fn claim_due_deliveries(&self, ask: &DeliveryAsk) -> Result<Vec<Claimed<DeliveryRow>>> {
         let waiting = self.waiting_for(&ask.workers).await?;
-        let waiting = waiting.iter().map(|(worker, one)| (worker.as_str(), one.clone())).collect();
+        let wanted = waiting.iter().filter(|(worker, one)| ask.has_room(&one.tenant, worker));
+        let waiting = wanted.map(|(worker, one)| (worker.as_str(), one.clone())).collect();
         let limit = ask.limit.min(CLAIM_MAX);
         let shares = share::of_workers(waiting, ask.now, limit, &ask.full);
         if shares.is_empty() {
@@ -174,10 +180,17 @@ impl Postgres {
         after: Option<Uuid>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
-        let limit = limit.clamp(1, PAGE_MAX) as i64;
-        let values =
-            [text(tenant.as_str()), maybe_text(filter.worker.as_deref()), maybe_id(after), int(limit)];
-        let rows = self.many(of(tenant), LIST, &values, |row| delivery(row, None)).await?;
+        let clauses = clauses(Subject::Deliveries, &filter.conditions);
+        let mut query = Query::new(tenant);
+        query.begin(LIST);
+        query.equals("q.worker", filter.worker.as_deref());
+        query.meets(&clauses);
+        query.after_delivery(after, limit.clamp(1, PAGE_MAX));
+        let read = |row: &Row| delivery(row, None);
+        let rows = match clauses.is_empty() {
+            true => self.many(of(tenant), &query.sql, &query.values, read).await?,
+            false => self.many_once(of(tenant), &query.sql, &query.values, read).await?,
+        };
         Ok(rows.into_iter().map(|(_, one)| one.row).collect())
     }
 

@@ -27,7 +27,7 @@ const ALONG_THE_INDEX: &str = ", set_config('enable_seqscan', 'off', true), set_
      set_config('enable_sort', 'off', true)";
 /// Whether the transaction has begun here at all.
 const BEGUN: &str = "SELECT $1::xid8 < pg_snapshot_xmax(pg_current_snapshot())";
-/// How far back the horizon is, and since when.
+/// How far back the horizon is, and since when; what else is held, and what commits rest on.
 const HORIZON: &str = include_str!("horizon.sql");
 
 impl Postgres {
@@ -69,5 +69,15 @@ fn item(row: &Row) -> std::result::Result<FeedItem, PgError> {
 fn horizon(row: &Row) -> std::result::Result<Horizon, PgError> {
     let transactions = get::<i64>(row, 0)?.unsigned_abs();
     let open_for: Option<i64> = get(row, 1)?;
-    Ok(Horizon { transactions, open_for: if transactions == 0 { Some(Span(0)) } else { open_for.map(Span) } })
+    let held_for: Option<i64> = get(row, 3)?;
+    Ok(Horizon {
+        transactions,
+        open_for: if transactions == 0 { Some(Span(0)) } else { open_for.map(Span) },
+        snapshot: Held {
+            transactions: get::<i64>(row, 2)?.unsigned_abs(),
+            held_for: held_for.map(|micros| Span(micros.max(0))),
+        },
+        is_durable: get(row, 4)?,
+        is_synchronous: get(row, 5)?,
+    })
 }

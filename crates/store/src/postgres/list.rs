@@ -2,22 +2,28 @@
 
 use super::{
     base::{Postgres, of},
-    read::{DEAD_LETTER, INSTANCE, TASK, dead_letter as letter, instance, optional_time, task, tenant, time},
+    read::{DEAD_LETTER, INSTANCE, TASK, dead_letter as letter, instance, optional_time, task, time},
     session::Scope,
     store::newest_first,
     value::{Text, Value, get, int, maybe_text, text},
 };
-use crate::{port::Result, rows::*, views::*};
-use machine::{TenantId, Time};
+use crate::{
+    filter::{self, Bind, Clause, Dialect, MARK},
+    port::Result,
+    rows::*,
+    views::*,
+};
+use machine::{
+    TenantId, Time,
+    query::{Condition, Subject},
+    state::{ENDED_WORDS, OPEN_WORDS},
+};
 use std::collections::BTreeSet;
 use tokio_postgres::{Error as PgError, Row};
 use uuid::Uuid;
 
 /// The most rows that lists without pages return at once.
 pub(super) const ROWS_MAX: usize = 10_000;
-
-/// Every status an instance may have.
-const STATUSES: [&str; 7] = ["pending", "running", "waiting", "paused", "completed", "faulted", "cancelled"];
 
 pub(super) const BY_KEY: &str =
     " AND i.business_key = $2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
@@ -38,9 +44,6 @@ pub(super) const TENANTS: &str =
     degraded_per_second FROM tenants ORDER BY tenant";
 pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
     WHERE tenant = $1 ORDER BY created_at, id";
-pub(super) const OUTBOX: &str =
-    "SELECT tenant, id, key, event_type, event, created_at FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM tenants p
-    WHERE p.tenant = o.tenant AND p.status IN ('suspended', 'deleted')) ORDER BY seq LIMIT $1";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
     started, collected, event, delivered, emitted_by";
@@ -57,6 +60,14 @@ pub(super) const KEEPS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE kept_u
 /// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
 const ORIGIN_WORKER: &str =
     "CASE WHEN source IN ('call', 'delivery') THEN convert_from(origin, 'UTF8')::json ->> 'name' END";
+/// How this database reads what is not a plain column. Columns are compared by their bytes, and so is what is read from them.
+const DIALECT: Dialect = Dialect {
+    text_of: |column| format!("convert_from({column}, 'UTF8')"),
+    member: |column| format!("(convert_from({column}, 'UTF8')::json ->> {MARK} COLLATE \"C\")"),
+    path: str::to_owned,
+    position: |text| format!("strpos(lower({text} COLLATE \"C\"), {MARK})"),
+    letter_worker: "(CASE WHEN source IN ('call', 'delivery') THEN convert_from(origin, 'UTF8')::json ->> 'name' END COLLATE \"C\")",
+};
 /// All of one moment: one statement.
 const COUNTS: &str = "SELECT
     (SELECT count(*) FROM wf_signal_q WHERE $1 IS NULL OR tenant = $1),
@@ -76,10 +87,12 @@ impl Postgres {
         filter: &InstanceFilter,
         page: &Page,
     ) -> Result<Vec<InstanceView>> {
+        let filter = &*filter.narrowed();
+        let clauses = clauses(Subject::Instances, &filter.conditions);
         // Children lie in the index by status.
         let all = filter.parent.is_some() && filter.statuses.is_empty();
         let statuses: BTreeSet<&str> = match all {
-            true => STATUSES.into_iter().collect(),
+            true => OPEN_WORDS.into_iter().chain(ENDED_WORDS).collect(),
             false => filter.statuses.iter().map(String::as_str).collect(),
         };
         // One part per status, each along its index: a condition over several statuses would read and sort every row
@@ -100,9 +113,13 @@ impl Postgres {
             }
             query.compare("i.created_at >=", filter.created_from.map(|time| int(time.0)));
             query.compare("i.created_at <", filter.created_to.map(|time| int(time.0)));
+            query.meets(&clauses);
             query.page("i.id", page);
         }
-        let mut rows = self.many(of(tenant), &query.sql, &query.values, instance).await?;
+        let mut rows = match clauses.is_empty() {
+            true => self.many(of(tenant), &query.sql, &query.values, instance).await?,
+            false => self.many_once(of(tenant), &query.sql, &query.values, instance).await?,
+        };
         newest_first(&mut rows, page, |view| view.row.id);
         Ok(rows)
     }
@@ -162,6 +179,7 @@ impl Postgres {
         filter: &DeadLetterFilter,
         page: &Page,
     ) -> Result<Vec<DeadLetterRow>> {
+        let clauses = clauses(Subject::DeadLetters, &filter.conditions);
         let mut query = Query::new(tenant);
         query.begin(DEAD_LETTER);
         query.equals("reason", filter.reason.as_deref());
@@ -169,8 +187,12 @@ impl Postgres {
         query.compare("instance =", filter.instance.map(|id| Value::Id(Some(id))));
         query.equals(ORIGIN_WORKER, filter.worker.as_deref());
         query.compare("error_group =", filter.group.map(|id| Value::Id(Some(id))));
+        query.meets(&clauses);
         query.page("id", page);
-        self.many(of(tenant), &query.sql, &query.values, letter).await
+        match clauses.is_empty() {
+            true => self.many(of(tenant), &query.sql, &query.values, letter).await,
+            false => self.many_once(of(tenant), &query.sql, &query.values, letter).await,
+        }
     }
 
     pub(super) async fn list_events(
@@ -212,6 +234,11 @@ impl Postgres {
     }
 }
 
+/// What a query says, as this database is asked it.
+pub(super) fn clauses(subject: Subject, conditions: &[Condition]) -> Vec<Clause> {
+    filter::clauses(subject, conditions, &DIALECT)
+}
+
 /// A list's text and values, grown filter by filter. Values are always bound, never part of the text. Several parts are
 /// read as one list.
 pub(super) struct Query<'a> {
@@ -241,6 +268,27 @@ impl<'a> Query<'a> {
         }
     }
 
+    /// What a query says.
+    pub(super) fn meets(&mut self, clauses: &'a [Clause]) {
+        for Clause { sql, binds } in clauses {
+            let mut binds = binds.iter();
+            self.sql += " AND ";
+            for letter in sql.chars() {
+                let bind = if letter == MARK { binds.next() } else { None };
+                let Some(bind) = bind else {
+                    self.sql.push(letter);
+                    continue;
+                };
+                self.values.push(match bind {
+                    Bind::Text(value) => text(value),
+                    Bind::Id(id) => Value::Id(Some(*id)),
+                    Bind::Int(number) => int(*number),
+                });
+                self.sql += &format!("${}", self.values.len());
+            }
+        }
+    }
+
     /// A part of the business key.
     fn part(&mut self, name: &'a str, value: &'a str) {
         self.sql += " AND i.business_parts IS NOT NULL";
@@ -259,8 +307,20 @@ impl<'a> Query<'a> {
         self.sql += &format!(" ORDER BY {at} DESC, {id} DESC LIMIT {limit})");
     }
 
+    /// Oldest first, deliveries that came after this one. Ends the part.
+    pub(super) fn after_delivery(&mut self, after: Option<Uuid>, limit: usize) {
+        if let Some(after) = after {
+            self.values.push(Value::Id(Some(after)));
+            let at = self.values.len();
+            self.sql += &format!(
+                " AND q.seq > coalesce((SELECT seq FROM deliveries WHERE tenant = $1 AND id = ${at}), 0)"
+            );
+        }
+        self.sql += &format!(" ORDER BY q.seq LIMIT {limit})");
+    }
+
     /// Ends the part.
-    fn page(&mut self, id: &str, page: &Page) {
+    pub(super) fn page(&mut self, id: &str, page: &Page) {
         self.compare(&format!("{id} <"), page.after.map(|id| Value::Id(Some(id))));
         self.sql += &format!(" ORDER BY {id} DESC LIMIT {})", page.rows());
     }
@@ -293,19 +353,6 @@ pub(super) fn task_event(row: &Row) -> std::result::Result<TaskEventRow, PgError
         actor: get(row, 3)?,
         at: time(row, 4)?,
         detail: get(row, 5)?,
-    })
-}
-
-pub(super) fn outbox(row: &Row) -> std::result::Result<Claimed<OutboxRow>, PgError> {
-    Ok(Claimed {
-        tenant: tenant(row, 0)?,
-        row: OutboxRow {
-            id: get::<Uuid>(row, 1)?,
-            key: get(row, 2)?,
-            event_type: get(row, 3)?,
-            event: get(row, 4)?,
-            created_at: time(row, 5)?,
-        },
     })
 }
 

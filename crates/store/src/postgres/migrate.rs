@@ -1,13 +1,14 @@
 //! Makes and changes the tables, as their owner, one program at a time; checks them for whoever connects.
 
 use super::{
-    error::error,
+    error::{error, is_rivalry, said},
     pool::{self, Options},
     session::Session,
     value::{bytes, int, text},
 };
 use crate::port::{Error, Result};
 use sha2::{Digest, Sha256};
+use tokio_postgres::error::SqlState;
 
 /// A change of the schema.
 struct Migration {
@@ -57,6 +58,23 @@ const MIGRATIONS: &[Migration] = &[
         oldest: 1,
     },
     Migration { name: "publish", sql: include_str!("../../migrations/postgres/V13__publish.sql"), oldest: 1 },
+    Migration {
+        name: "event_types",
+        sql: include_str!("../../migrations/postgres/V14__event_types.sql"),
+        oldest: 1,
+    },
+    Migration {
+        name: "queue_depths",
+        sql: include_str!("../../migrations/postgres/V15__queue_depths.sql"),
+        oldest: 1,
+    },
+    Migration { name: "batches", sql: include_str!("../../migrations/postgres/V16__batches.sql"), oldest: 1 },
+    Migration { name: "wake", sql: include_str!("../../migrations/postgres/V17__wake.sql"), oldest: 1 },
+    Migration {
+        name: "outbox_by_tenant",
+        sql: include_str!("../../migrations/postgres/V18__outbox_by_tenant.sql"),
+        oldest: 1,
+    },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.
@@ -87,22 +105,67 @@ const POLICIES: &str = "SELECT tablename || ' policy ' || policyname || CASE WHE
 const STORAGE: &str = "SELECT relname || ' with ' || array_to_string(reloptions, ', ') FROM pg_class
     WHERE relnamespace = current_schema()::regnamespace AND reloptions IS NOT NULL ORDER BY relname";
 
+/// How long a change waits for nodes that are using a table. Whoever comes after it waits behind it, so it gives way and
+/// tries again.
+const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '3s'";
+const ATTEMPTS_MAX: u32 = 20;
+
 /// Runs what is missing, as the role in `url`, which owns the tables then, and lets the role `application` work with
-/// them. Answers the names of the migrations that were missing.
+/// them. Nodes may be at work: if one of them stands in the way, all of it is undone and tried again. Answers the names of
+/// the migrations that were missing.
 pub async fn migrate(url: &str, application: Option<&str>) -> Result<Vec<&'static str>> {
     let mut options = Options::default();
     let address = pool::address(url, &mut options)?;
-    let session = pool::connect(&address, options.pooled).await?;
+    let mut attempt = 1;
+    loop {
+        let session = pool::connect(&address, options.pooled).await?;
+        match migrate_once(&session, application).await {
+            Err(Trouble::InTheWay(said)) if attempt < ATTEMPTS_MAX => {
+                tracing::warn!(attempt, said, "a node stood in the way of the migration: it is tried again");
+                attempt += 1;
+            }
+            Err(Trouble::InTheWay(said)) => {
+                let remedy = "nodes stood in the way each time; run it while there is less to do";
+                return Err(Error::Unavailable(format!("{said}: {remedy}")));
+            }
+            Err(Trouble::Other(err)) => return Err(err),
+            Ok(made) => return Ok(made),
+        }
+    }
+}
+
+/// Why a migration was undone.
+enum Trouble {
+    /// Nodes use the tables: it may go through the next time.
+    InTheWay(String),
+    Other(Error),
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(err: tokio_postgres::Error) -> Trouble {
+        let is_locked = err.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
+        match is_locked || is_rivalry(&err) {
+            true => Trouble::InTheWay(said(&err)),
+            false => Trouble::Other(error(err)),
+        }
+    }
+}
+
+async fn migrate_once(
+    session: &Session,
+    application: Option<&str>,
+) -> std::result::Result<Vec<&'static str>, Trouble> {
     // The transaction holds the lock: a pooler may stand in between.
-    session.command(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await.map_err(error)?;
-    session.command(RECORD).await.map_err(error)?;
-    let known = recorded(&session).await?;
+    session.command(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await?;
+    session.command(LOCK_WAIT).await?;
+    session.command(RECORD).await?;
+    let known = recorded(session).await.map_err(Trouble::Other)?;
     let mut made = Vec::new();
     for (at, migration) in MIGRATIONS.iter().enumerate().skip(known) {
-        session.command(migration.sql).await.map_err(error)?;
+        session.command(migration.sql).await?;
         let hash = Sha256::digest(migration.sql);
         let values = [int(at as i64 + 1), text(migration.name), bytes(&hash), int(migration.oldest)];
-        session.query(NOTE, &values).await.map_err(error)?;
+        session.query(NOTE, &values).await?;
         made.push(migration.name);
     }
     if let Some(role) = application {
@@ -113,10 +176,10 @@ pub async fn migrate(url: &str, application: Option<&str>) -> Result<Vec<&'stati
              GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
              GRANT EXECUTE ON FUNCTION wf_history_ahead(), wf_history_retire(bigint, bigint, bigint) TO {role}"
         );
-        session.command(&grants).await.map_err(error)?;
+        session.command(&grants).await?;
     }
-    session.command("SELECT wf_history_ahead()").await.map_err(error)?;
-    session.command("COMMIT").await.map_err(error)?;
+    session.command("SELECT wf_history_ahead()").await?;
+    session.command("COMMIT").await?;
     Ok(made)
 }
 

@@ -40,7 +40,10 @@ const RENEW: &str = concat!(
     " + $3 WHERE kind = 'node' AND name = $1 AND NOT fenced RETURNING 1)
     SELECT EXISTS (SELECT 1 FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND name <> $1 AND until_utc < ",
     now!("$2"),
-    "), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM renewed"
+    "), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (SELECT count(*) FROM wf_host_locks WHERE kind = 'node' AND NOT fenced AND (name = $1 OR until_utc >= ",
+    now!("$2"),
+    ")) FROM renewed"
 );
 const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 const EXPIRED: &str = concat!(
@@ -142,8 +145,9 @@ pub(super) async fn renew(session: &Session, node: Uuid, now: Value<'_>, lease_u
     // Whoever asked waits for a while only; the connection is kept until the answer comes.
     let rows = session.query_patiently(RENEW, &[id(node), now, int(lease_us)]).await.map_err(error)?;
     let row = rows.first().ok_or(Error::Fenced)?;
-    let read = || Ok(Renewed { another_ended: row.try_get(0)?, now: Some(Time(row.try_get(1)?)) });
-    read().map_err(error)
+    let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get::<_, i64>(2)?));
+    let (another_ended, now, nodes) = read().map_err(error)?;
+    Ok(Renewed { another_ended, now: Some(Time(now)), nodes: u32::try_from(nodes).unwrap_or(u32::MAX) })
 }
 
 /// Fences every other node whose lease has ended and makes its rows backlog.

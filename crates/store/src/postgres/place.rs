@@ -2,10 +2,16 @@
 
 use super::{
     base::{Postgres, of},
-    value::{Value, get, id, int, text},
+    read::time as time_at,
+    turns::LENT,
+    value::{Value, get, id, int, text, time},
 };
-use crate::{port::Result, rows::QueueKey, views::*};
-use machine::TenantId;
+use crate::{
+    port::Result,
+    rows::{Loans, QueueKey},
+    views::*,
+};
+use machine::{TenantId, Time};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -18,6 +24,7 @@ const DELIVERY: &str =
     "SELECT owner, visible_at, worker, (SELECT e.id FROM deliveries e WHERE e.tenant = d.tenant
         AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq ORDER BY e.seq LIMIT 1)
     FROM deliveries d WHERE tenant = $1 AND id = $2";
+const NEXT_TURN: &str = "SELECT next_at FROM worker_turns WHERE tenant = $1 AND worker = $2";
 const DELIVERIES_AHEAD: &str = "SELECT count(*) FROM (SELECT 1 FROM deliveries
     WHERE owner IS NULL AND worker = $4 AND tenant = $1 AND visible_at < $2 LIMIT $3) AS counted";
 
@@ -53,6 +60,13 @@ impl Postgres {
         let values = [text(tenant.as_str()), int(visible_at), int(AHEAD_MAX as i64), text(&worker)];
         let ahead = self.ahead(tenant, DELIVERIES_AHEAD, &values).await?;
         Ok(Some(Place { owner, ahead, behind }))
+    }
+
+    pub(super) async fn loans_of(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        let values = [text(tenant.as_str()), text(worker), time(now)];
+        let lent = self.ahead(tenant, LENT, &values).await?;
+        let next_turn = self.one(of(tenant), NEXT_TURN, &values[..2], |row| time_at(row, 0)).await?;
+        Ok(Loans { lent, next_turn })
     }
 
     async fn ahead(&self, tenant: &TenantId, sql: &str, values: &[Value<'_>]) -> Result<u64> {

@@ -37,7 +37,7 @@ enum Way {
     Publishing,
     /// As one of many that begin to wait for events of a type.
     Waiting,
-    /// As one of many that add to an error group.
+    /// As one of many that add to an error group or to the counts of a batch.
     Adding,
 }
 
@@ -117,8 +117,8 @@ pub(super) fn statements<'a>(commits: &'a [Commit], together: &[usize]) -> Vec<R
 
 fn columns<'a>(statement: Statement, mut rows: Vec<(Source, Vec<Value<'a>>)>) -> Rows<'a> {
     // Two batches that meet the same rows meet them in the same order, so that neither waits for the other in a
-    // circle. Rows of the outbox keep the order of their commits.
-    if statement != Statement::Outbox {
+    // circle. Rows that are worked off in the order in which they came keep it.
+    if !matches!(statement, Statement::Outbox | Statement::Delivery) {
         rows.sort_by(|(_, a), (_, b)| by_key(a, b));
     }
     let first = rows.first().map(|(_, values)| values.as_slice()).unwrap_or_default();
@@ -158,6 +158,8 @@ fn is_rare(write: &Write) -> bool {
         | DeleteSecret { .. }
         | PutSchedule { expected_version: 0, .. }
         | PutCollection { .. }
+        | PutBatch { .. }
+        | BatchItems { .. }
         | ResetCollection { .. }
         | MoveInstance { .. }
         | CreateKey(_)
@@ -165,6 +167,8 @@ fn is_rare(write: &Write) -> bool {
         | ScheduleFollows { .. }
         | PutWorker { .. }
         | DeleteWorker { .. }
+        | PutEventType { .. }
+        | DeleteEventType { .. }
         | AdvanceClock { .. } => true,
         ConsumeSignal { .. }
         | ConsumeTimer { .. }
@@ -204,6 +208,7 @@ fn is_rare(write: &Write) -> bool {
         | Unsubscribe { .. }
         | EventTaken { .. }
         | PutSchedule { .. }
+        | SettleItem(_)
         | Slot(_) => false,
     }
 }
@@ -234,6 +239,10 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<(u64, Way)>) {
         }
         Write::Errors(rows) => {
             rows.iter().for_each(|row| meet(Way::Adding, "error group", &|h| row.id.hash(h)));
+        }
+        Write::SettleItem(of) => {
+            meet(Way::Alone, "batch item", &|h| (of.batch, of.item).hash(h));
+            meet(Way::Adding, "batch", &|h| of.batch.hash(h));
         }
         Write::Unsubscribe { subscriber } => {
             meet(Way::Alone, "subscriber", &|h| subscriber_key(subscriber).hash(h));
@@ -292,6 +301,7 @@ fn touched_rows(write: &Write, key: &mut Meet<'_>) {
         Write::Outbox(row) => key("outbox", &|h| row.id.hash(h)),
         Write::OutboxSent { ids } => ids.iter().for_each(|id| key("outbox", &|h| id.hash(h))),
         Write::PutSchedule { schedule, .. } => key("schedule", &|h| schedule.id.hash(h)),
+        Write::PutBatch { row, .. } => key("batch", &|h| row.id.hash(h)),
         Write::ScheduleFollows { id, .. } => key("schedule", &|h| id.hash(h)),
         Write::Slot(row) => key("slot", &|h| (&row.schedule, row.slot.0).hash(h)),
         Write::Dataset(row) => key("dataset", &|h| row.id.hash(h)),

@@ -43,8 +43,11 @@ pub struct Options {
     pub database_clock: bool,
 }
 
-/// Batches that a node may have in flight: while one is being made durable the server works on others.
-pub const BATCHES_MAX: usize = 4;
+/// Batches that the nodes of a database have in flight together, and each of them one at least: while one is being made
+/// durable the server works on the other. What a batch costs hardly depends on its size, so more of them are smaller ones:
+/// with four one node is not faster, and two nodes are slower than one.
+pub const BATCHES_MAX: usize = 2;
+const WRITERS_MAX: usize = 6;
 
 /// Connections of a node unless something else is asked for, and the fewest that it can work with.
 pub const CONNECTIONS_MAX: usize = 13;
@@ -70,7 +73,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            writers_max: BATCHES_MAX + 2,
+            writers_max: WRITERS_MAX,
             readers_max: 4,
             pooled: false,
             answer_max: ANSWER_MAX,
@@ -292,7 +295,7 @@ mod tests {
             let options = Options::with_connections(connections);
             (options.writers_max, options.readers_max, options.batches_max())
         };
-        assert_eq!(of(CONNECTIONS_MAX), (6, 4, BATCHES_MAX), "as without a limit");
+        assert_eq!(of(CONNECTIONS_MAX), (WRITERS_MAX, 4, BATCHES_MAX), "as without a limit");
         assert_eq!(of(CONNECTIONS_MIN), (3, 1, 1));
         assert_eq!(of(0), of(CONNECTIONS_MIN));
         assert_eq!(of(23), (12, 8, BATCHES_MAX));

@@ -53,6 +53,16 @@ const SLOTS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, schedule, slot FR
     DELETE FROM schedule_slots x USING gone g
     WHERE x.tenant = g.tenant AND x.schedule = g.schedule AND x.slot = g.slot RETURNING 1";
 
+/// Items of batches that ended before $1, and then the batches that have none left.
+const BATCHES: [&str; 2] = [
+    "WITH gone AS MATERIALIZED (SELECT m.tenant, m.batch, m.item FROM batches b
+        JOIN batch_items m ON m.tenant = b.tenant AND m.batch = b.id WHERE b.ended_at < $1 LIMIT $2)
+    DELETE FROM batch_items x USING gone g WHERE x.tenant = g.tenant AND x.batch = g.batch AND x.item = g.item RETURNING 1",
+    "WITH gone AS MATERIALIZED (SELECT b.tenant, b.id FROM batches b WHERE b.ended_at < $1
+        AND NOT EXISTS (SELECT 1 FROM batch_items m WHERE m.tenant = b.tenant AND m.batch = b.id) LIMIT $2)
+    DELETE FROM batches x USING gone g WHERE x.tenant = g.tenant AND x.id = g.id RETURNING 1",
+];
+
 /// What instances may have much of: at most $3 rows at a time.
 const BULK: [&str; 2] = [
     "WITH gone AS MATERIALIZED (SELECT m.tenant, m.dataset, m.first, m.round FROM unnest($1, $2) AS r(tenant, id)
@@ -148,6 +158,10 @@ async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, P
     }
     let aged = [time(ended_before), time(faulted_before), int(limit as i64)];
     let slots = session.query(SLOTS, &aged).await?.len() as u64;
+    let mut batches = 0;
+    for sql in BATCHES {
+        batches += session.query(sql, &[time(ended_before), int(limit as i64)]).await?.len() as u64;
+    }
     let from = after.unwrap_or((Time(i64::MIN), Uuid::nil()));
     let values = [time(ended_before), time(faulted_before), time(from.0), id(from.1), int(limit as i64)];
     let rows = session.query(ENDED, &values).await?;
@@ -160,9 +174,9 @@ async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, P
     }
     let instances = named.ids.len() as u64;
     if !forget(session, &named).await? {
-        return Ok(Purged { instances: 0, keys, slots, next: Some(from) });
+        return Ok(Purged { instances: 0, keys, slots, batches, next: Some(from) });
     }
-    Ok(Purged { instances, keys, slots, next: last.filter(|_| rows.len() == limit) })
+    Ok(Purged { instances, keys, slots, batches, next: last.filter(|_| rows.len() == limit) })
 }
 
 /// Deletes all that the instances have. `false` if there is more than may be deleted at once; they are then still there.

@@ -51,7 +51,8 @@ pub(super) const OUTLOOK: &str = concat!(
     (SELECT min(w.oldest) FROM (",
     waiting!("$3"),
     ") AS w(worker, tenant, oldest, weight)),
-    (SELECT seq FROM outbox ORDER BY seq LIMIT 1) IS NOT NULL,
+    (SELECT min(due_at) FROM batches WHERE due_at IS NOT NULL),
+    (SELECT seq FROM outbox ORDER BY tenant, seq LIMIT 1) IS NOT NULL,
     (SELECT expires_at FROM events WHERE expires_at <= $1 ORDER BY expires_at LIMIT 1) IS NOT NULL,
     EXISTS (SELECT 1 FROM wf_signal_q WHERE owner = $2) OR EXISTS (SELECT 1 FROM wf_schedule_q WHERE owner = $2)
     OR EXISTS (SELECT 1 FROM calls WHERE owner = $2) OR EXISTS (SELECT 1 FROM deliveries WHERE owner = $2)",
@@ -129,11 +130,12 @@ pub(super) fn outlook(row: &Row) -> Read<(Outlook, bool)> {
         queues: queues.into_iter().flatten().min(),
         slots: optional_time(row, 3)?,
         deliveries: optional_time(row, 4)?,
-        outbox: get(row, 5)?,
-        events_expired: get(row, 6)?,
-        owns: get(row, 7)?,
+        batches: optional_time(row, 5)?,
+        outbox: get(row, 6)?,
+        events_expired: get(row, 7)?,
+        owns: get(row, 8)?,
     };
-    Ok((outlook, get(row, 8)?))
+    Ok((outlook, get(row, 9)?))
 }
 
 pub(super) fn loaded(row: &Row) -> Read<LoadedState> {

@@ -169,6 +169,17 @@ impl Session {
     pub(super) async fn transact(&self, begin: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         let params = values.iter().map(Value::param).collect();
         self.prepare(sql, &params).await.map_err(error)?;
+        self.transact_once(begin, sql, values).await
+    }
+
+    /// The same for a text that is made for one question, which is not kept prepared.
+    pub(super) async fn transact_once(
+        &self,
+        begin: &str,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>> {
+        let params = values.iter().map(Value::param).collect();
         let asked = vec![self.command(begin), self.ask(sql, params), self.command("COMMIT")];
         let mut rows = Vec::new();
         for answer in in_order(asked).await {

@@ -1,7 +1,7 @@
 //! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, new schedules, clocks.
 
 use super::{
-    delivery, schedule,
+    batches, delivery, event_type, schedule,
     session::Session,
     value::{Value, bytes, id, int, maybe_text, maybe_time, text, time},
 };
@@ -104,6 +104,12 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
         Write::DeleteWorker { name } => {
             guard(to, DELETE_WORKER, &[text(tenant), text(name)], Conflict::Gone).await
         }
+        Write::PutEventType { row, expected_version } => {
+            event_type::put(to, tenant, row, *expected_version).await
+        }
+        Write::DeleteEventType { name } => {
+            guard(to, event_type::DELETE, &[text(tenant), text(name)], Conflict::Gone).await
+        }
         Write::MoveInstance { instance, definition_version } => {
             let values = [text(tenant), id(*instance), text(definition_version)];
             plain(to, MOVE_INSTANCE, &values).await?;
@@ -127,6 +133,8 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
         Write::ResetCollection { schedule } => {
             plain(to, RESET_COLLECTION, &[text(tenant), id(*schedule)]).await
         }
+        Write::PutBatch { row, expected_version } => batches::put(to, tenant, row, *expected_version).await,
+        Write::BatchItems { batch, items } => batches::select(to, tenant, *batch, items).await,
         Write::AdvanceClock { by } => advance(to, tenant, *by).await,
         _ => unreachable!("`bind` takes every other write"),
     }

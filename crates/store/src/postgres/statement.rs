@@ -33,6 +33,9 @@ statements! {
          WHERE q.tenant = r.tenant AND q.id = r.id AND q.attempt = r.attempt RETURNING r.ord";
     DeleteDeadLetter(0) = "DELETE FROM wf_dlq q USING unnest($1, $2) WITH ORDINALITY AS r(tenant, id, ord)
          WHERE q.tenant = r.tenant AND q.id = r.id RETURNING r.ord";
+    SettleItem(0) = "UPDATE batch_items q SET outcome = r.outcome, detail = r.detail, at = r.at
+         FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS r(tenant, batch, item, was, outcome, detail, at, ord)
+         WHERE q.tenant = r.tenant AND q.batch = r.batch AND q.item = r.item AND q.outcome = r.was RETURNING r.ord";
     ClaimKey(3) = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT DO NOTHING RETURNING tenant, scope, key";
@@ -108,17 +111,19 @@ statements! {
          $22, $23)
          ON CONFLICT DO NOTHING RETURNING tenant, runtime_instance_id::text";
     RetryCall(0) = "UPDATE calls q SET visible_at = r.visible_at, attempt = r.attempt, last_error = r.last_error, owner = NULL
-         FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
-         AS r(tenant, instance, token, visible_at, attempt, last_error, ord)
-         WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token RETURNING r.ord";
+         FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+         AS r(tenant, instance, token, visible_at, attempt, last_error, owner, ord)
+         WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token
+         AND q.owner IS NOT DISTINCT FROM r.owner RETURNING r.ord";
     RetrySignal(0) = "UPDATE wf_signal_q q SET visible_at = r.visible_at, attempt = r.attempt, owner = NULL
-         FROM unnest($1, $2, $3, $4) WITH ORDINALITY
-         AS r(tenant, id, visible_at, attempt, ord)
-         WHERE q.tenant = r.tenant AND q.id = r.id RETURNING r.ord";
-    RetryTimer(0) = "UPDATE wf_schedule_q q SET due_at = r.due_at, attempt = r.attempt, owner = NULL
          FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY
-         AS r(tenant, instance, token, due_at, attempt, ord)
-         WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token RETURNING r.ord";
+         AS r(tenant, id, visible_at, attempt, owner, ord)
+         WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner IS NOT DISTINCT FROM r.owner RETURNING r.ord";
+    RetryTimer(0) = "UPDATE wf_schedule_q q SET due_at = r.due_at, attempt = r.attempt, owner = NULL
+         FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+         AS r(tenant, instance, token, due_at, attempt, owner, ord)
+         WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token
+         AND q.owner IS NOT DISTINCT FROM r.owner RETURNING r.ord";
     ReleaseSignal(0) = "UPDATE wf_signal_q q SET owner = NULL
          FROM unnest($1, $2, $3) WITH ORDINALITY
          AS r(tenant, id, owner, ord)
@@ -133,8 +138,8 @@ statements! {
          WHERE q.tenant = r.tenant AND q.instance = r.instance AND q.token = r.token AND q.owner = r.owner RETURNING r.ord";
     RetryDelivery(0) = "UPDATE deliveries q SET visible_at = r.visible_at, attempt = r.attempt, last_error = r.last_error, owner = NULL,
          lent = false
-         FROM unnest($1, $2, $3, $4, $5) AS r(tenant, id, visible_at, attempt, last_error)
-         WHERE q.tenant = r.tenant AND q.id = r.id";
+         FROM unnest($1, $2, $3, $4, $5, $6) AS r(tenant, id, visible_at, attempt, last_error, owner)
+         WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner IS NOT DISTINCT FROM r.owner";
     ReleaseDelivery(0) = "UPDATE deliveries q SET owner = NULL
          FROM unnest($1, $2, $3) WITH ORDINALITY AS r(tenant, id, owner, ord)
          WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner = r.owner RETURNING r.ord";
@@ -180,6 +185,13 @@ statements! {
     Items(0) = "INSERT INTO dataset_items (tenant, dataset, first, round, count, items)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT (tenant, dataset, first, round) DO UPDATE SET count = excluded.count, items = excluded.items";
+    /// Several items of one batch may be settled at once.
+    CountItem(0) = "UPDATE batches b SET sent = b.sent + r.sent, done = b.done + r.done, failed = b.failed + r.failed,
+         skipped = b.skipped + r.skipped
+         FROM (SELECT tenant, id, sum(sent)::bigint AS sent, sum(done)::bigint AS done, sum(failed)::bigint AS failed,
+         sum(skipped)::bigint AS skipped FROM unnest($1, $2, $3, $4, $5, $6) AS u(tenant, id, sent, done, failed, skipped)
+         GROUP BY tenant, id ORDER BY tenant, id) AS r
+         WHERE b.tenant = r.tenant AND b.id = r.id";
     /// Several may add to the same group. Last, so that whoever waits for a group holds up little.
     Errors(0) = "INSERT INTO error_groups AS g (tenant, id, source, target, class, step, message, count, first_at, last_at,
          first_sample, samples)

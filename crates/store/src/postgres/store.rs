@@ -127,6 +127,22 @@ impl Store for Postgres {
         self.next_due_delivery(workers).await
     }
 
+    async fn queues(&self, tenant: Option<&TenantId>) -> Result<Vec<QueueRow>> {
+        self.kept_queues(tenant).await
+    }
+
+    async fn unclaimed(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Unclaimed> {
+        self.unclaimed_of(tenant, worker, now).await
+    }
+
+    async fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        self.loans_of(tenant, worker, now).await
+    }
+
+    async fn oldest(&self, workers: &[String]) -> Result<Vec<(String, Time)>> {
+        self.oldest_of(workers).await
+    }
+
     async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
         self.depths_of(workers).await
     }
@@ -151,6 +167,10 @@ impl Store for Postgres {
 
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
         self.all_workers().await
+    }
+
+    async fn event_types(&self) -> Result<Vec<Claimed<EventTypeRow>>> {
+        self.all_event_types().await
     }
 
     async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
@@ -385,9 +405,28 @@ impl Store for Postgres {
         self.many(of(tenant), &sql, &[text(tenant.as_str())], read::secret).await
     }
 
-    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
-        let limit = limit.min(list::ROWS_MAX) as i64;
-        self.many(Scope::All, list::OUTBOX, &[int(limit)], list::outbox).await
+    async fn outbox(&self, ask: &OutboxAsk) -> Result<Vec<Claimed<OutboxRow>>> {
+        self.emitted(ask).await
+    }
+
+    async fn batch(&self, tenant: &TenantId, batch: Uuid) -> Result<Option<BatchRow>> {
+        self.batch_by_id(tenant, batch).await
+    }
+
+    async fn batches(&self, tenant: &TenantId, filter: &BatchFilter, page: &Page) -> Result<Vec<BatchRow>> {
+        self.list_batches(tenant, filter, page).await
+    }
+
+    async fn batch_items(&self, tenant: &TenantId, ask: &ItemAsk) -> Result<Vec<BatchItemRow>> {
+        self.list_batch_items(tenant, ask).await
+    }
+
+    async fn due_batches(&self, now: Time, limit: usize) -> Result<Vec<Claimed<BatchRow>>> {
+        self.list_due_batches(now, limit).await
+    }
+
+    async fn next_batch_due(&self) -> Result<Option<Time>> {
+        self.next_due_batch().await
     }
 
     async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
@@ -486,7 +525,11 @@ impl Store for Postgres {
     }
 
     async fn retire(&self, ended_before: Time) -> Result<bool> {
-        self.retire_history(ended_before).await
+        let more = self.retire_history(ended_before).await?;
+        if !more {
+            self.fold_queues().await?;
+        }
+        Ok(more)
     }
 
     async fn place(&self, tenant: &TenantId, row: QueueKey) -> Result<Option<Place>> {

@@ -15,7 +15,7 @@ use machine::{TenantId, Time, time::Span};
 use std::collections::BTreeMap;
 use tokio_postgres::{Error as PgError, Row};
 
-const LENT: &str =
+pub(super) const LENT: &str =
     "SELECT count(*) FROM deliveries WHERE lent AND worker = $2 AND tenant = $1 AND visible_at > $3";
 /// Whoever hands out to the same worker at the same time waits here.
 const HOLD: &str = "INSERT INTO worker_turns AS t (tenant, worker, next_at)

@@ -80,8 +80,16 @@ pub struct DeliveryAsk {
     pub workers: Vec<String>,
     /// Tenants that get nothing.
     pub full: Vec<TenantId>,
+    /// Workers that get nothing of a tenant.
+    pub full_of: Vec<(TenantId, String)>,
     /// How fast each of these workers may be given rows of one tenant.
     pub pace: Option<Pace>,
+}
+
+impl DeliveryAsk {
+    pub(crate) fn has_room(&self, tenant: &TenantId, worker: &str) -> bool {
+        !self.full_of.iter().any(|(full, of)| full == tenant && of == worker)
+    }
 }
 
 /// How fast rows of one worker and tenant are handed out, over all nodes.
@@ -168,4 +176,13 @@ mod tests {
         );
         assert_eq!(pace.next(Some(Time(120)), Time(900), 1), Time(890), "two more at once, no more");
     }
+}
+
+/// What keeps a worker from being given more of a tenant's deliveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loans {
+    /// Lent out, and not answered yet.
+    pub lent: u64,
+    /// When its pace allows the next, if it ever had one at a pace.
+    pub next_turn: Option<Time>,
 }

@@ -58,6 +58,18 @@ pub struct CollectionRow {
     pub open: Vec<u8>,
 }
 
+/// `event_types`: what the data of a type of events has to look like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventTypeRow {
+    pub name: String,
+    /// A JSON Schema.
+    pub schema: Vec<u8>,
+    /// Raised by every change; starts at 1.
+    pub row_version: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
 /// `events`: an event addressed to nobody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRow {

@@ -8,6 +8,7 @@
 use super::{
     core::Core,
     error,
+    queue::Changes,
     statement::{Prepared, Statement},
     write,
 };
@@ -27,8 +28,8 @@ pub struct Batch {
 
 /// What a pass over the batches came to.
 enum Pass {
-    /// Every commit has its outcome; a batch of a fenced node has `None`.
-    Whole(Vec<Option<Vec<Outcome>>>),
+    /// Every commit has its outcome; a batch of a fenced node has `None`. And what became of the queues.
+    Whole(Vec<Option<Vec<Outcome>>>, Changes),
     /// A commit failed after it had written: undo everything and go the careful way.
     Spoilt,
 }
@@ -58,9 +59,11 @@ impl Core {
     fn transact(&mut self, batches: &[(Uuid, &[Commit])]) -> Result<Vec<Option<Vec<Outcome>>>> {
         for careful in [false, true] {
             self.begin()?;
-            match pass(self.connection(), batches, careful) {
-                Ok(Pass::Whole(answers)) => {
+            let counts = self.tally.is_kept();
+            match pass(self.connection(), batches, (careful, counts)) {
+                Ok(Pass::Whole(answers, changes)) => {
                     self.commit()?;
+                    self.tally.add(changes);
                     return Ok(answers);
                 }
                 Ok(Pass::Spoilt) => self.rollback()?,
@@ -71,8 +74,13 @@ impl Core {
     }
 }
 
-fn pass(connection: &Connection, batches: &[(Uuid, &[Commit])], careful: bool) -> rusqlite::Result<Pass> {
+fn pass(
+    connection: &Connection,
+    batches: &[(Uuid, &[Commit])],
+    (careful, counts): (bool, bool),
+) -> rusqlite::Result<Pass> {
     let mut prepared = Prepared::new(connection);
+    prepared.changes = counts.then(Vec::new);
     let mut answers = Vec::with_capacity(batches.len());
     for (node, commits) in batches {
         if fenced(&mut prepared, *node)? {
@@ -93,7 +101,8 @@ fn pass(connection: &Connection, batches: &[(Uuid, &[Commit])], careful: bool) -
         }
         answers.push(Some(outcomes));
     }
-    Ok(Pass::Whole(answers))
+    let changes = prepared.changes.take().unwrap_or_default();
+    Ok(Pass::Whole(answers, changes))
 }
 
 /// A node that never joined, has left, or was taken over may not write.
@@ -126,8 +135,10 @@ fn one_careful(
     commit: &Commit,
 ) -> rusqlite::Result<Ended> {
     connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+    let before = prepared.changes.as_ref().map_or(0, Vec::len);
     let ended = one(connection, prepared, commit)?;
     if let Ended::Spoilt(_) = ended {
+        prepared.changes.iter_mut().for_each(|changes| changes.truncate(before));
         connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
     }
     connection.prepare_cached("RELEASE one")?.execute([])?;

@@ -2,7 +2,7 @@
 //!
 //! Synchronous: whoever holds a `Core` is the writer. It must never be shared without a lock or a thread of its own.
 
-use super::{claim::Crowded, error, migrate, open, read::Read};
+use super::{checkpoint::Log, claim::Crowded, error, migrate, open, queue::Tally, read::Read};
 use crate::port::{Error, Result};
 use rusqlite::{Connection, config::DbConfig};
 use std::path::Path;
@@ -15,6 +15,8 @@ pub struct Core {
     /// Why nothing may be written any more, once a commit met an I/O error.
     broken: Option<String>,
     pub(super) crowded: Crowded,
+    pub(super) tally: Tally,
+    log: Log,
 }
 
 impl Core {
@@ -22,19 +24,30 @@ impl Core {
     pub fn open(path: &Path) -> Result<Core> {
         let mut connection = open::file(path)?;
         migrate::migrate(&mut connection)?;
-        Ok(Core { connection, broken: None, crowded: Crowded::default() })
+        let log = Log::of(&mut connection).map_err(error::error)?;
+        Ok(Core { log, ..Core::over(connection) })
+    }
+
+    fn over(connection: Connection) -> Core {
+        let (crowded, tally, log) = (Crowded::default(), Tally::default(), Log::default());
+        Core { connection, broken: None, crowded, tally, log }
     }
 
     /// A database that lives as long as this value.
     pub fn open_in_memory() -> Result<Core> {
         let mut connection = open::memory()?;
         migrate::migrate(&mut connection)?;
-        Ok(Core { connection, broken: None, crowded: Crowded::default() })
+        Ok(Core::over(connection))
     }
 
     /// The same as [`Core::open_in_memory`], copied from a database made once per process.
     pub fn from_template() -> Result<Core> {
-        Ok(Core { connection: open::template()?, broken: None, crowded: Crowded::default() })
+        open::template().map(Core::over)
+    }
+
+    /// Nobody waits at the moment: time for what would hold up a commit later.
+    pub(super) fn idle(&mut self) {
+        self.log.idle(&self.connection);
     }
 
     /// Deletes every row but the record of migrations.
@@ -42,6 +55,7 @@ impl Core {
         let mut tables: Vec<String> = self.read().many(TABLES, &[], |row| row.get(0))?;
         // What people did with a task stays as long as the task does.
         tables.sort_by_key(|table| table == "wf_task_events");
+        self.tally.forget();
         self.transaction(|connection| {
             let clear =
                 |table: &String| connection.prepare_cached(&format!("DELETE FROM {table}"))?.execute([]);

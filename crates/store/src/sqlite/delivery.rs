@@ -3,7 +3,8 @@
 use super::{
     core::Core,
     error::error,
-    node,
+    list::Query,
+    node, queue,
     read::{Read, id, tenant, time},
     statement::{Prepared, Statement as S},
     write::{blob, guard, plain},
@@ -15,7 +16,7 @@ use crate::{
     share::{self, Waiting},
     views::{DeliveryFilter, PAGE_MAX},
 };
-use machine::{TenantId, Time};
+use machine::{TenantId, Time, query::Subject};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
@@ -54,11 +55,7 @@ pub(super) const DUE: &str = concat!(
     ORDER BY visible_at, seq LIMIT ?4"
 );
 const ONE: &str = concat!(columns!(), " WHERE tenant = ?1 AND id = ?2");
-const LIST: &str = concat!(
-    columns!(),
-    " WHERE tenant = ?1 AND (?2 IS NULL OR worker = ?2) AND seq > coalesce(
-        (SELECT seq FROM deliveries WHERE tenant = ?1 AND id = ?3), 0) ORDER BY seq LIMIT ?4"
-);
+const LIST: &str = concat!(columns!(), " WHERE tenant = ?1");
 const DEPTHS: &str =
     "SELECT worker, count(*), min(created_at) FROM deliveries GROUP BY worker ORDER BY worker";
 const OWN: &str = "UPDATE deliveries SET owner = ?1, debounce_key = NULL WHERE tenant = ?2 AND id = ?3";
@@ -67,7 +64,7 @@ const LEND: &str =
     WHERE tenant = ?1 AND id = ?2";
 pub(super) const LENT: &str =
     "SELECT count(*) FROM deliveries WHERE lent = 1 AND worker = ?1 AND tenant = ?2 AND visible_at > ?3";
-const NEXT_TURN: &str = "SELECT next_at FROM worker_turns WHERE tenant = ?1 AND worker = ?2";
+pub(super) const NEXT_TURN: &str = "SELECT next_at FROM worker_turns WHERE tenant = ?1 AND worker = ?2";
 const TAKE_TURNS: &str = "INSERT INTO worker_turns (tenant, worker, next_at) VALUES (?1, ?2, ?3)
     ON CONFLICT DO UPDATE SET next_at = excluded.next_at";
 const WATERMARKS: &str = "SELECT name, value, version, updated_at FROM watermarks
@@ -118,7 +115,9 @@ fn due(connection: &Connection, ask: &DeliveryAsk) -> rusqlite::Result<Vec<Claim
     let mut left = ask.limit.min(CLAIM_MAX);
     let mut waiting = Vec::new();
     for worker in &ask.workers {
-        waiting.extend(waiting_for(connection, worker)?.into_iter().map(|one| (worker.as_str(), one)));
+        let of_worker = waiting_for(connection, worker)?.into_iter();
+        let wanted = of_worker.filter(|one| ask.has_room(&one.tenant, worker));
+        waiting.extend(wanted.map(|one| (worker.as_str(), one)));
     }
     let mut claimed = Vec::new();
     for (worker, tenant, share) in share::of_workers(waiting, ask.now, left, &ask.full) {
@@ -189,6 +188,16 @@ impl Read<'_> {
         Ok(next)
     }
 
+    /// When the first of each of these workers became due, or will be.
+    pub fn oldest(&self, workers: Vec<String>) -> Result<Vec<(String, Time)>> {
+        let mut all = Vec::new();
+        for worker in workers {
+            let waiting = waiting_for(self.connection(), &worker).map_err(error)?;
+            all.extend(waiting.into_iter().map(|one| one.oldest).min().map(|oldest| (worker, oldest)));
+        }
+        Ok(all)
+    }
+
     /// What waits for each of these workers.
     pub fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
         let all = self.many(DEPTHS, &[], |row| {
@@ -210,9 +219,11 @@ impl Read<'_> {
         after: Option<Uuid>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
-        let limit = limit.clamp(1, PAGE_MAX) as i64;
-        let after = after.as_ref().map(Uuid::as_bytes);
-        let rows = self.many(LIST, params![tenant.as_str(), filter.worker, after, limit], delivery)?;
+        let mut query = Query::new(LIST, tenant);
+        query.equals("worker", filter.worker.as_deref());
+        query.meets(Subject::Deliveries, &filter.conditions);
+        query.after_delivery(after, limit.clamp(1, PAGE_MAX));
+        let rows = self.many(&query.sql, &query.values(), delivery)?;
         Ok(rows.into_iter().map(|one| one.row).collect())
     }
 
@@ -280,7 +291,9 @@ pub(super) fn insert(
         row.events.bytes(),
         row.last_error,
     ];
-    plain(to, S::Delivery, values)
+    plain(to, S::Delivery, values)?;
+    queue::note(to, tenant, QueueKind::Delivery, &row.worker, 1);
+    Ok(None)
 }
 
 pub(super) fn debounce(
@@ -304,7 +317,8 @@ pub(super) fn debounce(
         key,
         until.0,
     ];
-    plain(to, S::Debounce, values)
+    plain(to, S::Debounce, values)?;
+    queue::debounced(to, tenant, row.id, &row.worker).map(|()| None)
 }
 
 pub(super) fn move_watermark(

@@ -15,6 +15,8 @@ const LEAVING: &str =
 
 impl Core {
     pub fn purge_tenant(&mut self, now: Time, limit: usize) -> Result<Option<TenantPurged>> {
+        // Rows of queues may go with it.
+        self.tally.forget();
         self.transaction(|connection| {
             let tenant = connection
                 .prepare_cached(LEAVING)

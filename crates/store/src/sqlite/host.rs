@@ -86,6 +86,26 @@ impl<H: Host> Store for H {
         self.write(move |core| core.lend(&tenant, &loan)).await
     }
 
+    async fn queues(&self, tenant: Option<&TenantId>) -> Result<Vec<QueueRow>> {
+        let tenant = tenant.cloned();
+        self.write(move |core| core.queues(tenant.as_ref())).await
+    }
+
+    async fn unclaimed(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Unclaimed> {
+        let (tenant, worker) = (tenant.clone(), worker.to_owned());
+        self.read(move |read| read.unclaimed(&tenant, &worker, now)).await
+    }
+
+    async fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        let (tenant, worker) = (tenant.clone(), worker.to_owned());
+        self.read(move |read| read.loans(&tenant, &worker, now)).await
+    }
+
+    async fn oldest(&self, workers: &[String]) -> Result<Vec<(String, Time)>> {
+        let workers = workers.to_vec();
+        self.read(move |read| read.oldest(workers)).await
+    }
+
     async fn depths(&self, workers: &[String]) -> Result<Vec<Depth>> {
         let workers = workers.to_vec();
         self.read(move |read| read.depths(&workers)).await
@@ -119,6 +139,10 @@ impl<H: Host> Store for H {
 
     async fn workers(&self) -> Result<Vec<Claimed<WorkerRow>>> {
         self.read(|read| read.workers()).await
+    }
+
+    async fn event_types(&self) -> Result<Vec<Claimed<EventTypeRow>>> {
+        self.read(|read| read.event_types()).await
     }
 
     async fn events_of(&self, tenant: &TenantId, ids: &[Uuid]) -> Result<Vec<EventRow>> {
@@ -308,8 +332,32 @@ impl<H: Host> Store for H {
         self.read(move |read| read.keys(&tenant)).await
     }
 
-    async fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
-        self.read(move |read| read.outbox(limit)).await
+    async fn outbox(&self, ask: &OutboxAsk) -> Result<Vec<Claimed<OutboxRow>>> {
+        let ask = ask.clone();
+        self.read(move |read| read.outbox(&ask)).await
+    }
+
+    async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>> {
+        let tenant = tenant.clone();
+        self.read(move |read| read.batch(&tenant, id)).await
+    }
+
+    async fn batches(&self, tenant: &TenantId, filter: &BatchFilter, page: &Page) -> Result<Vec<BatchRow>> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.read(move |read| read.batches(&tenant, &filter, &page)).await
+    }
+
+    async fn batch_items(&self, tenant: &TenantId, ask: &ItemAsk) -> Result<Vec<BatchItemRow>> {
+        let (tenant, ask) = (tenant.clone(), ask.clone());
+        self.read(move |read| read.batch_items(&tenant, &ask)).await
+    }
+
+    async fn due_batches(&self, now: Time, limit: usize) -> Result<Vec<Claimed<BatchRow>>> {
+        self.read(move |read| read.due_batches(now, limit)).await
+    }
+
+    async fn next_batch_due(&self) -> Result<Option<Time>> {
+        self.read(|read| read.next_batch_due()).await
     }
 
     async fn due_schedules(&self, now: Time, limit: usize) -> Result<Vec<Claimed<ScheduleRow>>> {
@@ -372,7 +420,9 @@ impl<H: Host> Store for H {
     }
 
     async fn horizon(&self) -> Result<Horizon> {
-        Ok(Horizon { transactions: 0, open_for: Some(Span(0)) })
+        let nothing = Some(Span(0));
+        let snapshot = Held { transactions: 0, held_for: nothing };
+        Ok(Horizon { transactions: 0, open_for: nothing, snapshot, is_durable: true, is_synchronous: true })
     }
 
     async fn schedules_on(&self, tenant: &TenantId, event_type: &str, limit: usize) -> Result<Vec<Uuid>> {

@@ -4,13 +4,19 @@ use super::{
     error::error,
     read::{
         DEAD_LETTER, INSTANCE, Read, SECRET, TASK, TENANT, dead_letter, id, instance, key, secret, task,
-        tenant, tenant_row, time,
+        tenant_row, time,
     },
     semver,
 };
-use crate::{port::Result, rows::*, views::*};
+use crate::{
+    filter::{self, Bind, Clause, Dialect, MARK},
+    port::Result,
+    rows::*,
+    views::*,
+};
 use machine::{
     TenantId,
+    query::{Condition, Subject},
     state::{ENDED_WORDS, OPEN_WORDS},
 };
 use rusqlite::{Row, ToSql, params, types::Value};
@@ -18,7 +24,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use uuid::Uuid;
 
 /// The most rows that lists without pages return at once.
-const ROWS_MAX: usize = 10_000;
+pub(super) const ROWS_MAX: usize = 10_000;
 
 const BY_KEY: &str = " AND i.business_key = ?2 ORDER BY i.ended_at IS NULL DESC, i.id DESC LIMIT 1";
 const HISTORY: &str = "SELECT instance, version, at, events FROM wf_history
@@ -33,12 +39,17 @@ const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM w
     WHERE tenant = ?1 AND task = ?2 ORDER BY sequence";
 const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
     WHERE tenant = ?1 ORDER BY created_at, id";
-const OUTBOX: &str =
-    "SELECT tenant, id, key, event_type, event, created_at FROM outbox o WHERE NOT EXISTS (SELECT 1 FROM tenants p
-    WHERE p.tenant = o.tenant AND p.status IN ('suspended', 'deleted')) ORDER BY seq LIMIT ?1";
 /// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
 const ORIGIN_WORKER: &str =
     "iif(source IN ('call', 'delivery'), json_extract(CAST(origin AS TEXT), '$.name'), NULL)";
+/// How this database reads what is not a plain column.
+const DIALECT: Dialect = Dialect {
+    text_of: |column| format!("CAST({column} AS TEXT)"),
+    member: |column| format!("json_extract(CAST({column} AS TEXT), {MARK})"),
+    path: |name| format!("$.\"{name}\""),
+    position: |text| format!("instr(lower({text}), {MARK})"),
+    letter_worker: ORIGIN_WORKER,
+};
 const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
 const COUNT_REST: [(&str, &str); 7] = [
     ("wf_signal_q", ""),
@@ -57,6 +68,7 @@ impl Read<'_> {
         filter: &InstanceFilter,
         page: &Page,
     ) -> Result<Vec<InstanceView>> {
+        let filter = &filter.narrowed();
         let by_status = |status: Option<&str>| self.instances_of(tenant, filter, status, page);
         // Children lie in the index by status.
         let all: Vec<String>;
@@ -89,6 +101,7 @@ impl Read<'_> {
         }
         query.compare("i.created_at >=", filter.created_from.map(|time| Value::Integer(time.0)));
         query.compare("i.created_at <", filter.created_to.map(|time| Value::Integer(time.0)));
+        query.meets(Subject::Instances, &filter.conditions);
         query.page("i.id", page);
         self.many(&query.sql, &query.values(), instance)
     }
@@ -218,6 +231,7 @@ impl Read<'_> {
         query.compare("instance =", filter.instance.map(blob));
         query.equals(ORIGIN_WORKER, filter.worker.as_deref());
         query.compare("error_group =", filter.group.map(blob));
+        query.meets(Subject::DeadLetters, &filter.conditions);
         query.page("id", page);
         self.many(&query.sql, &query.values(), dead_letter)
     }
@@ -233,22 +247,6 @@ impl Read<'_> {
 
     pub fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRow>> {
         self.many(KEYS, params![tenant.as_str()], key)
-    }
-
-    /// In the order of their commits, over all tenants.
-    pub fn outbox(&self, limit: usize) -> Result<Vec<Claimed<OutboxRow>>> {
-        self.many(OUTBOX, params![limit.min(ROWS_MAX) as i64], |row| {
-            Ok(Claimed {
-                tenant: tenant(row, 0)?,
-                row: OutboxRow {
-                    id: id(row, 1)?,
-                    key: row.get(2)?,
-                    event_type: row.get(3)?,
-                    event: row.get(4)?,
-                    created_at: time(row, 5)?,
-                },
-            })
-        })
     }
 
     /// Counts for one tenant, or over all; of one moment.
@@ -302,10 +300,31 @@ impl Query {
         self.equals(&format!("json_extract(CAST(i.business_parts AS TEXT), ?{path})"), Some(value));
     }
 
-    fn compare(&mut self, left: &str, value: Option<Value>) {
+    pub(super) fn compare(&mut self, left: &str, value: Option<Value>) {
         if let Some(value) = value {
             self.values.push(value);
             self.sql += &format!(" AND {left} ?{}", self.values.len());
+        }
+    }
+
+    /// What a query says.
+    pub(super) fn meets(&mut self, subject: Subject, conditions: &[Condition]) {
+        for Clause { sql, binds } in filter::clauses(subject, conditions, &DIALECT) {
+            let mut binds = binds.into_iter();
+            self.sql += " AND ";
+            for letter in sql.chars() {
+                let bind = if letter == MARK { binds.next() } else { None };
+                let Some(bind) = bind else {
+                    self.sql.push(letter);
+                    continue;
+                };
+                self.values.push(match bind {
+                    Bind::Text(text) => Value::Text(text),
+                    Bind::Id(id) => blob(id),
+                    Bind::Int(number) => Value::Integer(number),
+                });
+                self.sql += &format!("?{}", self.values.len());
+            }
         }
     }
 
@@ -334,6 +353,18 @@ impl Query {
             self.sql += &format!(" AND ({at}, {id}) < (?{}, ?{last})", last - 1);
         }
         self.sql += &format!(" ORDER BY {at} DESC, {id} DESC LIMIT {limit}");
+    }
+
+    /// Oldest first, deliveries that came after this one.
+    pub(super) fn after_delivery(&mut self, after: Option<Uuid>, limit: usize) {
+        if let Some(after) = after {
+            self.values.push(blob(after));
+            let at = self.values.len();
+            self.sql += &format!(
+                " AND seq > coalesce((SELECT seq FROM deliveries WHERE tenant = ?1 AND id = ?{at}), 0)"
+            );
+        }
+        self.sql += &format!(" ORDER BY seq LIMIT {limit}");
     }
 
     pub(super) fn values(&self) -> Vec<&dyn ToSql> {

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const APPLICATION_ID: i64 = 0x5749_4E44;
 
 /// Every migration ever shipped, oldest first. A shipped one never changes: its hash is recorded where it ran.
-const MIGRATIONS: [(&str, &str); 17] = [
+const MIGRATIONS: [(&str, &str); 20] = [
     ("V1__core", include_str!("../../migrations/sqlite/V1__core.sql")),
     ("V2__calls_by_tenant", include_str!("../../migrations/sqlite/V2__calls_by_tenant.sql")),
     ("V3__business_parts", include_str!("../../migrations/sqlite/V3__business_parts.sql")),
@@ -33,6 +33,9 @@ const MIGRATIONS: [(&str, &str); 17] = [
     ("V15__errors", include_str!("../../migrations/sqlite/V15__errors.sql")),
     ("V16__taken_over", include_str!("../../migrations/sqlite/V16__taken_over.sql")),
     ("V17__worker_terms", include_str!("../../migrations/sqlite/V17__worker_terms.sql")),
+    ("V18__event_types", include_str!("../../migrations/sqlite/V18__event_types.sql")),
+    ("V19__batches", include_str!("../../migrations/sqlite/V19__batches.sql")),
+    ("V20__outbox_by_tenant", include_str!("../../migrations/sqlite/V20__outbox_by_tenant.sql")),
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -71,7 +71,7 @@ impl Core {
                 .prepare_cached(ENDED)
                 .and_then(|mut statement| statement.exists(params![node.as_bytes(), now.0]))
                 .map_err(error)?;
-            Ok(Renewed { another_ended, now: None })
+            Ok(Renewed { another_ended, now: None, nodes: 1 })
         })
     }
 

@@ -1,6 +1,6 @@
 //! Opens connections with the settings that durability rests on, reads them back, and refuses otherwise.
 
-use super::{error::error, migrate};
+use super::{checkpoint, error::error, migrate};
 use crate::port::{Error, Result};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, backup::Backup, config::DbConfig, limits::Limit};
@@ -19,9 +19,6 @@ const ROW_BYTES_MAX: i32 = 64 << 20;
 const CHECK_BYTES_MAX: u64 = 256 << 20;
 /// Prepared statements kept per connection; more than there are.
 const STATEMENTS_MAX: usize = 128;
-/// WAL frames between checkpoints. A hot page is copied back once per checkpoint however often it changed: a
-/// workflow of three steps writes 18.7 KiB at SQLite's 1,000, 13.3 KiB at this, 12.8 KiB at four times this.
-const CHECKPOINT_PAGES: i64 = 8_192;
 /// What the WAL file shrinks to after a long read has kept it growing.
 const WAL_BYTES_MAX: i64 = 64 << 20;
 /// Larger pages cost more bytes per commit when few commits share a sync, and won nothing when many do.
@@ -40,7 +37,7 @@ pub(super) fn file(path: &Path) -> Result<Connection> {
     common(&connection)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(error)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(error)?;
-    set(&connection, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    set(&connection, "wal_autocheckpoint", i64::from(checkpoint::FRAMES_MAX))?;
     set(&connection, "journal_size_limit", WAL_BYTES_MAX)?;
     set(&connection, "mmap_size", 0)?;
     durable(&connection)?;

@@ -1,11 +1,16 @@
 //! Where a queue row stands: who has it, and what comes before it.
 
 use super::{
-    read::{Read, optional_id},
+    delivery::{LENT, NEXT_TURN},
+    read::{Read, optional_id, time},
     write::int,
 };
-use crate::{port::Result, rows::QueueKey, views::*};
-use machine::TenantId;
+use crate::{
+    port::Result,
+    rows::{Loans, QueueKey},
+    views::*,
+};
+use machine::{TenantId, Time};
 use rusqlite::{Row, ToSql, params};
 use uuid::Uuid;
 
@@ -51,6 +56,12 @@ impl Read<'_> {
         let Some((owner, visible_at, worker, behind)) = found else { return Ok(None) };
         let ahead = self.ahead(DELIVERIES_AHEAD, params![tenant, visible_at, AHEAD_MAX as i64, worker])?;
         Ok(Some(Place { owner, ahead, behind }))
+    }
+
+    pub fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {
+        let lent = self.ahead(LENT, params![worker, tenant.as_str(), now.0])?;
+        let next_turn = self.one(NEXT_TURN, params![tenant.as_str(), worker], |row| time(row, 0))?;
+        Ok(Loans { lent, next_turn })
     }
 
     fn ahead(&self, sql: &str, values: &[&dyn ToSql]) -> Result<u64> {

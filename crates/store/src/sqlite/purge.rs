@@ -45,6 +45,16 @@ pub(super) const SLOTS: &str = "DELETE FROM schedule_slots WHERE (tenant, schedu
     SELECT tenant, schedule, slot FROM schedule_slots
     WHERE at < max(?1, ?2) AND at < iif(outcome = 'failed', ?2, ?1) ORDER BY at LIMIT ?3)";
 
+/// Items of batches that ended before ?1, and then the batches that have none left.
+pub(super) const BATCHES: [&str; 2] = [
+    "DELETE FROM batch_items WHERE (tenant, batch, item) IN (SELECT m.tenant, m.batch, m.item FROM batches b
+        CROSS JOIN batch_items m ON m.tenant = b.tenant AND m.batch = b.id
+        WHERE b.ended_at IS NOT NULL AND b.ended_at < ?1 LIMIT ?2)",
+    "DELETE FROM batches WHERE (tenant, id) IN (SELECT b.tenant, b.id FROM batches b
+        WHERE b.ended_at IS NOT NULL AND b.ended_at < ?1
+        AND NOT EXISTS (SELECT 1 FROM batch_items m WHERE m.tenant = b.tenant AND m.batch = b.id) LIMIT ?2)",
+];
+
 /// What an instance may have much of: at most ?3 rows at a time.
 pub(super) const BULK: [&str; 3] = [
     "DELETE FROM dataset_items WHERE (tenant, dataset, first, round) IN (
@@ -91,6 +101,10 @@ fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
     }
     execute(connection, ERRORS, params![faulted_before.0, limit as i64])?;
     let slots = execute(connection, SLOTS, params![ended_before.0, faulted_before.0, limit as i64])?;
+    let mut batches = 0;
+    for sql in BATCHES {
+        batches += execute(connection, sql, params![ended_before.0, limit as i64])?;
+    }
     let (at, id) = after.unwrap_or((machine::Time(i64::MIN), Uuid::nil()));
     let values = params![ended_before.0, faulted_before.0, at.0, id.as_bytes(), limit as i64];
     let page = ended(connection, values)?;
@@ -98,6 +112,7 @@ fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
         instances: 0,
         keys: keys as u64,
         slots: slots as u64,
+        batches: batches as u64,
         next: page.last().map(|last| last.mark).filter(|_| page.len() == limit),
     };
     let mut before = after;

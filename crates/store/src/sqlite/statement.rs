@@ -2,6 +2,7 @@
 //!
 //! Reads are in `read` and `list`, claims and leases in `claim` and `node`.
 
+use super::queue::Changes;
 use rusqlite::{CachedStatement, Connection};
 use std::{collections::HashMap, rc::Rc};
 
@@ -34,7 +35,7 @@ statements! {
          ON CONFLICT (tenant, worker, debounce_key) WHERE debounce_key IS NOT NULL
          DO UPDATE SET events = excluded.events, visible_at = min(excluded.visible_at, debounce_until)";
     RetryDelivery = "UPDATE deliveries SET visible_at = ?3, attempt = ?4, last_error = ?5, owner = NULL, lent = 0
-         WHERE tenant = ?1 AND id = ?2";
+         WHERE tenant = ?1 AND id = ?2 AND owner IS ?6";
     CreateWatermark = "INSERT INTO watermarks (tenant, worker, name, version, updated_at, value)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     MoveWatermark = "UPDATE watermarks SET version = ?4, updated_at = ?5, value = ?6
@@ -45,6 +46,13 @@ statements! {
     UpdateWorker = "UPDATE workers SET row_version = ?3, updated_at = ?4, declaration = ?5
          WHERE tenant = ?1 AND name = ?2 AND row_version = ?6";
     DeleteWorker = "DELETE FROM workers WHERE tenant = ?1 AND name = ?2";
+    CreateEventType = "INSERT INTO event_types (tenant, name, row_version, created_at, updated_at, schema)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    UpdateEventType = "UPDATE event_types SET row_version = ?3, updated_at = ?4, schema = ?5
+         WHERE tenant = ?1 AND name = ?2 AND row_version = ?6";
+    DeleteEventType = "DELETE FROM event_types WHERE tenant = ?1 AND name = ?2";
+    WorkerOf = "SELECT worker FROM deliveries WHERE tenant = ?1 AND id = ?2";
+    TargetOf = "SELECT target FROM calls WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
     ConsumeDeadLetter = "DELETE FROM wf_dlq WHERE tenant = ?1 AND id = ?2";
     ClaimKey = "INSERT INTO inbox (tenant, scope, key, created_at, request_hash, answer)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
@@ -99,10 +107,11 @@ statements! {
          envelope, last_error)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     RetryCall = "UPDATE calls SET visible_at = ?4, attempt = ?5, last_error = ?6, owner = NULL
-         WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
-    RetrySignal = "UPDATE wf_signal_q SET visible_at = ?3, attempt = ?4, owner = NULL WHERE tenant = ?1 AND id = ?2";
+         WHERE tenant = ?1 AND instance = ?2 AND token = ?3 AND owner IS ?7";
+    RetrySignal = "UPDATE wf_signal_q SET visible_at = ?3, attempt = ?4, owner = NULL
+         WHERE tenant = ?1 AND id = ?2 AND owner IS ?5";
     RetryTimer = "UPDATE wf_schedule_q SET due_at = ?4, attempt = ?5, owner = NULL
-         WHERE tenant = ?1 AND instance = ?2 AND token = ?3";
+         WHERE tenant = ?1 AND instance = ?2 AND token = ?3 AND owner IS ?6";
     ReleaseSignal = "UPDATE wf_signal_q SET owner = NULL WHERE tenant = ?1 AND id = ?2 AND owner = ?3";
     ReleaseTimer = "UPDATE wf_schedule_q SET owner = NULL
          WHERE tenant = ?1 AND instance = ?2 AND token = ?3 AND owner = ?4";
@@ -113,6 +122,19 @@ statements! {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     TaskEvent = "INSERT INTO wf_task_events (tenant, task, sequence, kind, actor, at, detail)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    CreateBatch = "INSERT INTO batches (tenant, id, act, query, arguments, actor, why, status, detail, rate, cursor,
+         selected_at, matched, forgiven, due_at, row_version, created_at, updated_at, ended_at, sent, done, failed,
+         skipped) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, 0, 0, 0,
+         0) ON CONFLICT DO NOTHING";
+    UpdateBatch = "UPDATE batches SET row_version = ?4, status = ?5, detail = ?6, rate = ?7, cursor = ?8,
+         selected_at = ?9, matched = ?10, forgiven = ?11, due_at = ?12, updated_at = ?13, ended_at = ?14
+         WHERE tenant = ?1 AND id = ?2 AND row_version = ?3";
+    BatchItem = "INSERT INTO batch_items (tenant, batch, item, outcome) VALUES (?1, ?2, ?3, 'waiting')
+         ON CONFLICT DO NOTHING";
+    SettleItem = "UPDATE batch_items SET outcome = ?5, detail = ?6, at = ?7
+         WHERE tenant = ?1 AND batch = ?2 AND item = ?3 AND outcome = ?4";
+    CountItem = "UPDATE batches SET sent = sent + ?3, done = done + ?4, failed = failed + ?5, skipped = skipped + ?6
+         WHERE tenant = ?1 AND id = ?2";
     Outbox = "INSERT INTO outbox (tenant, id, key, event_type, created_at, event)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     DeadLetter = "INSERT INTO wf_dlq (tenant, id, source, reason, detail, instance, origin, attempts, last_node,
@@ -202,11 +224,13 @@ pub(super) struct Prepared<'c> {
     slots: [Option<CachedStatement<'c>>; COUNT],
     /// In which places waits for events of a type look for their value, by tenant and type, as far as it was asked.
     pub(super) paths: HashMap<(String, String), Rc<[String]>>,
+    /// What became of the queues so far, if anybody counts.
+    pub(super) changes: Option<Changes>,
 }
 
 impl<'c> Prepared<'c> {
     pub(super) fn new(connection: &'c Connection) -> Prepared<'c> {
-        Prepared { connection, slots: [const { None }; COUNT], paths: HashMap::new() }
+        Prepared { connection, slots: [const { None }; COUNT], paths: HashMap::new(), changes: None }
     }
 
     pub(super) fn get(&mut self, statement: Statement) -> rusqlite::Result<&mut CachedStatement<'c>> {

@@ -141,6 +141,9 @@ fn serve(mut core: Core, mut requests: mpsc::Receiver<Request>, lock: Option<Loc
             }
         }
         flush(&mut core, &mut batches, &mut answers);
+        if requests.is_empty() {
+            core.idle();
+        }
     }
     drop(core);
     drop(lock);

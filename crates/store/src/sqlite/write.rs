@@ -1,7 +1,7 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
 use super::{
-    delivery, error_group, event, schedule,
+    batches, delivery, error_group, event, event_type, queue, schedule,
     statement::{Prepared, Statement as S},
 };
 use crate::{commit::*, datasets::*, rows::*};
@@ -18,12 +18,8 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::ConsumeTimer { instance, token } => {
             guard(to, S::ConsumeTimer, params![tenant, instance.as_bytes(), int(*token)], Conflict::Gone)
         }
-        Write::ConsumeCall { instance, token } => {
-            guard(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)], Conflict::Gone)
-        }
-        Write::ConsumeDelivery { id, attempt } => {
-            guard(to, S::ConsumeDelivery, params![tenant, id.as_bytes(), attempt], Conflict::Gone)
-        }
+        Write::ConsumeCall { instance, token } => queue::consume_call(to, tenant, *instance, *token),
+        Write::ConsumeDelivery { id, attempt } => queue::consume_delivery(to, tenant, *id, *attempt),
         Write::Delivery(row) => delivery::insert(to, tenant, row),
         Write::ConsumeDeadLetter { id } => {
             guard(to, S::ConsumeDeadLetter, params![tenant, id.as_bytes()], Conflict::Gone)
@@ -42,20 +38,21 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
         Write::Signal(row) => signal(to, tenant, row).map(|_| None),
         Write::Timer(row) => timer(to, tenant, row),
         Write::Call(row) => call(to, tenant, row),
-        Write::RetryCall { instance, token, visible_at, attempt, last_error } => plain(
-            to,
-            S::RetryCall,
-            params![tenant, instance.as_bytes(), int(*token), visible_at.0, attempt, last_error],
-        ),
-        Write::RetrySignal { id, visible_at, attempt } => {
-            plain(to, S::RetrySignal, params![tenant, id.as_bytes(), visible_at.0, attempt])
+        Write::RetryCall { instance, token, owner, visible_at, attempt, last_error } => {
+            let (key, owner) = (instance.as_bytes(), blob(owner));
+            let values = params![tenant, key, int(*token), visible_at.0, attempt, last_error, owner];
+            plain(to, S::RetryCall, values)
         }
-        Write::RetryTimer { instance, token, visible_at, attempt } => {
-            plain(to, S::RetryTimer, params![tenant, instance.as_bytes(), int(*token), visible_at.0, attempt])
+        Write::RetrySignal { id, owner, visible_at, attempt } => {
+            plain(to, S::RetrySignal, params![tenant, id.as_bytes(), visible_at.0, attempt, blob(owner)])
+        }
+        Write::RetryTimer { instance, token, owner, visible_at, attempt } => {
+            let (key, owner) = (instance.as_bytes(), blob(owner));
+            plain(to, S::RetryTimer, params![tenant, key, int(*token), visible_at.0, attempt, owner])
         }
         Write::Release { row, owner } => release(to, tenant, row, owner),
         Write::DropCall { instance, token } => {
-            plain(to, S::ConsumeCall, params![tenant, instance.as_bytes(), int(*token)])
+            queue::consume_call(to, tenant, *instance, *token).map(|_| None)
         }
         Write::DropTimer { instance, token } => {
             plain(to, S::ConsumeTimer, params![tenant, instance.as_bytes(), int(*token)])
@@ -95,8 +92,9 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         Write::MoveWatermark { worker, row, expected_version } => {
             delivery::move_watermark(to, tenant, worker, row, *expected_version)
         }
-        Write::RetryDelivery { id, visible_at, attempt, last_error } => {
-            plain(to, S::RetryDelivery, params![tenant, id.as_bytes(), visible_at.0, attempt, last_error])
+        Write::RetryDelivery { id, owner, visible_at, attempt, last_error } => {
+            let values = params![tenant, id.as_bytes(), visible_at.0, attempt, last_error, blob(owner)];
+            plain(to, S::RetryDelivery, values)
         }
         Write::ExtendDelivery { id, attempt, visible_at } => {
             let values = params![tenant, id.as_bytes(), attempt, visible_at.0];
@@ -104,6 +102,10 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         }
         Write::PutWorker { row, expected_version } => {
             delivery::put_worker(to, tenant, row, *expected_version)
+        }
+        Write::PutEventType { row, expected_version } => event_type::put(to, tenant, row, *expected_version),
+        Write::DeleteEventType { name } => {
+            guard(to, S::DeleteEventType, params![tenant, name], Conflict::Gone)
         }
         Write::Errors(rows) => error_group::add(to, tenant, rows),
         Write::DeleteWorker { name } => guard(to, S::DeleteWorker, params![tenant, name], Conflict::Gone),
@@ -142,7 +144,7 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         Write::Unsubscribe { subscriber } => event::unsubscribe(to, tenant, subscriber),
         Write::EventTaken { id } => plain(to, S::EventTaken, params![tenant, id.as_bytes()]),
         Write::AdvanceClock { by } => schedule::advance(to, tenant, *by),
-        _ => unreachable!("`write` takes every other write"),
+        _ => batches::write(to, tenant, write),
     }
 }
 
@@ -325,7 +327,9 @@ fn call(to: &mut Prepared<'_>, tenant: &str, row: &CallRow) -> Result<Option<Con
         row.envelope,
         row.last_error,
     ];
-    plain(to, S::Call, values)
+    plain(to, S::Call, values)?;
+    queue::note(to, tenant, QueueKind::Call, &row.target, 1);
+    Ok(None)
 }
 
 fn release(to: &mut Prepared<'_>, tenant: &str, row: &QueueKey, owner: &Uuid) -> Result<Option<Conflict>> {

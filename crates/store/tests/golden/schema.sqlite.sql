@@ -12,6 +12,49 @@ CREATE TABLE api_keys (
 
 CREATE UNIQUE INDEX api_keys_id ON api_keys (id);
 
+CREATE TABLE batch_items (
+    tenant   TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    batch    BLOB    NOT NULL CONSTRAINT batch_not_empty CHECK (length(batch) = 16 AND batch <> zeroblob(16)),
+    item     BLOB    NOT NULL CONSTRAINT item_not_empty CHECK (length(item) = 16 AND item <> zeroblob(16)),
+    outcome  TEXT    NOT NULL CONSTRAINT outcome_not_empty CHECK (outcome <> ''),
+    detail   TEXT,
+    at       INTEGER,
+    PRIMARY KEY (tenant, batch, item)
+) WITHOUT ROWID;
+
+CREATE INDEX batch_items_outcome ON batch_items (tenant, batch, outcome, item);
+
+CREATE TABLE batches (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id           BLOB    NOT NULL CONSTRAINT id_not_empty CHECK (length(id) = 16 AND id <> zeroblob(16)),
+    act          TEXT    NOT NULL,
+    query        TEXT    NOT NULL CONSTRAINT query_not_empty CHECK (query <> ''),
+    arguments    BLOB    NOT NULL,
+    actor        TEXT    NOT NULL,
+    why          TEXT,
+    status       TEXT    NOT NULL CONSTRAINT status_not_empty CHECK (status <> ''),
+    detail       TEXT,
+    rate         INTEGER NOT NULL CHECK (rate > 0),
+    cursor       BLOB,
+    selected_at  INTEGER,
+    matched      INTEGER NOT NULL,
+    sent         INTEGER NOT NULL,
+    done         INTEGER NOT NULL,
+    failed       INTEGER NOT NULL,
+    skipped      INTEGER NOT NULL,
+    forgiven     INTEGER NOT NULL,
+    due_at       INTEGER,
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    ended_at     INTEGER,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX batches_due ON batches (due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL;
+
 CREATE TABLE calls (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     instance    BLOB    NOT NULL CONSTRAINT instance_not_empty CHECK (length(instance) = 16 AND instance <> x'00000000000000000000000000000000'),
@@ -112,6 +155,16 @@ CREATE INDEX error_groups_age ON error_groups (last_at);
 
 CREATE INDEX error_groups_newest ON error_groups (tenant, last_at, id);
 
+CREATE TABLE event_types (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    name         TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    schema       BLOB    NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
 CREATE TABLE "events" (
     position     INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -162,6 +215,8 @@ CREATE TABLE outbox (
     event       BLOB    NOT NULL,
     UNIQUE (tenant, id)
 );
+
+CREATE INDEX outbox_by_tenant ON outbox (tenant);
 
 CREATE TABLE schedule_collections (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

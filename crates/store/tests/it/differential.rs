@@ -109,7 +109,13 @@ fn write_event(dice: &mut Dice) -> Write {
         10 => Write::ExtendDelivery { id: id(number), attempt, visible_at: dice.time() },
         _ => {
             let last_error = Some(b"{}".to_vec());
-            Write::RetryDelivery { id: id(number), visible_at: dice.time(), attempt, last_error }
+            Write::RetryDelivery {
+                id: id(number),
+                owner: dice.owner(),
+                visible_at: dice.time(),
+                attempt,
+                last_error,
+            }
         }
     }
 }
@@ -172,7 +178,14 @@ fn write_hot(dice: &mut Dice) -> Write {
         12 => Write::ConsumeTimer { instance, token },
         13 => Write::Call(CallRow { instance, ..call(token, dice.time().0, dice.owner()) }),
         14 => Write::ConsumeCall { instance, token },
-        15 => Write::RetryCall { instance, token, visible_at: dice.time(), attempt: 2, last_error: None },
+        15 => Write::RetryCall {
+            instance,
+            token,
+            owner: dice.owner(),
+            visible_at: dice.time(),
+            attempt: 2,
+            last_error: None,
+        },
         16 => Write::ClaimKey(inbox(["k", "l", "m"][dice.below(3) as usize])),
         17 => Write::DropTimer { instance, token },
         18 => Write::CreateTask(Box::new(task(dice.number(3)))),
@@ -183,7 +196,10 @@ fn write_hot(dice: &mut Dice) -> Write {
         }
         20 => Write::DeadLetter(Box::new(dead_letter(dice.number(4)))),
         21 => Write::ConsumeDeadLetter { id: id(dice.number(4)) },
-        22 => Write::RetrySignal { id: id(dice.number(6)), visible_at: dice.time(), attempt: 3 },
+        22 => {
+            let (id, owner) = (id(dice.number(6)), dice.owner());
+            Write::RetrySignal { id, owner, visible_at: dice.time(), attempt: 3 }
+        }
         23 => Write::Errors(vec![ErrorGroupRow {
             id: id(dice.number(3)),
             source: "call".into(),
@@ -241,7 +257,21 @@ async fn step(store: &dyn Store, of: Of, seed: u64, number: usize) -> String {
         said.push(asked_rarely(store, &mut dice).await);
     }
     said.push(format!("{:?} {:?}", store.next_due().await, store.next_slot_due().await));
+    said.push(queues(store).await);
     said.join("\n")
+}
+
+/// What the queues hold as it is kept, which must be what there is.
+async fn queues(store: &dyn Store) -> String {
+    let mut said = String::new();
+    for tenant in ["acme", "beta"].map(tenant) {
+        let kept = store.queues(Some(&tenant)).await.unwrap();
+        let sum = |kind: QueueKind| kept.iter().filter(|row| row.kind == kind).map(|row| row.depth).sum();
+        let counts = store.counts(Some(&tenant)).await.unwrap();
+        assert_eq!((counts.calls, counts.deliveries), (sum(QueueKind::Call), sum(QueueKind::Delivery)));
+        said += &format!("{kept:?}");
+    }
+    said + &format!("{:?}", store.queues(None).await)
 }
 
 /// What seldom changes, and events and deliveries.
@@ -252,7 +282,8 @@ async fn asked_rarely(store: &dyn Store, dice: &mut Dice) -> String {
     let workers = vec![dice.word().to_owned()];
     match dice.below(12) {
         0 => {
-            let ask = DeliveryAsk { node: node(2), now, limit, workers, full: vec![], pace: None };
+            let ask =
+                DeliveryAsk { node: node(2), now, limit, workers, full: vec![], full_of: vec![], pace: None };
             format!("{:?}", store.claim_deliveries(&ask).await)
         }
         1 => {

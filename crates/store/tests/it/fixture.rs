@@ -339,6 +339,11 @@ pub(crate) fn worker(name: &str, row_version: i64) -> WorkerRow {
     WorkerRow { name: name.into(), declaration, row_version, created_at: Time(1), updated_at: Time(1) }
 }
 
+pub(crate) fn event_type(name: &str, row_version: i64) -> EventTypeRow {
+    let schema = format!("{{\"title\":\"{name}\"}}").into_bytes();
+    EventTypeRow { name: name.into(), schema, row_version, created_at: Time(1), updated_at: Time(1) }
+}
+
 pub(crate) fn dataset(number: u128) -> DatasetRow {
     DatasetRow { id: id(number), count: 2, owner: None, created_at: Time(1) }
 }
@@ -352,4 +357,29 @@ pub(crate) fn wait(instance: u128, token: u64, kind: &str) -> Write {
     let subscriber = Subscriber::Listen { instance: id(instance), token };
     let wants = vec![SubscriptionRow { event_type: Some(kind.into()), key: None }];
     Write::Subscribe { subscriber, wants, now: Time(20), visible_at: Time(20) }
+}
+
+/// A batch that has something to do at 100.
+pub(crate) fn batch(number: u128) -> BatchRow {
+    BatchRow {
+        id: id(number),
+        act: "cancel".into(),
+        query: "status:running".into(),
+        arguments: b"{\"act\":\"cancel\"}".to_vec(),
+        actor: "ann".into(),
+        why: Some("a test".into()),
+        status: "running".into(),
+        detail: None,
+        rate: 50,
+        cursor: None,
+        selected_at: None,
+        matched: 0,
+        counts: BatchCounts::default(),
+        forgiven: 0,
+        due_at: Some(Time(100)),
+        row_version: 1,
+        created_at: Time(10),
+        updated_at: Time(10),
+        ended_at: None,
+    }
 }

@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 18] = [
     "core",
     "retention",
     "plans",
@@ -20,6 +20,11 @@ const MIGRATIONS: [&str; 13] = [
     "taken-over",
     "worker_terms",
     "publish",
+    "event_types",
+    "queue_depths",
+    "batches",
+    "wake",
+    "outbox_by_tenant",
 ];
 
 /// A database with tables, and whatever must live as long as it.
@@ -540,6 +545,7 @@ async fn what_an_older_program_left_owned_is_freed_by_the_next_take_over() {
         limit: 9,
         workers: vec!["mail".into()],
         full: vec![],
+        full_of: vec![],
         pace: None,
     };
     let claimed = store.claim_deliveries(&ask).await.unwrap();

@@ -168,3 +168,54 @@ async fn the_horizon_says_how_long_the_feed_is_held_back() {
     assert!(held.is_some());
     holder.batch_execute("COMMIT").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_snapshot_of_somebody_who_only_reads_is_seen_and_so_is_its_end() {
+    let Some(database) = migrated().await else { return };
+    let store = Postgres::open(&database.url).await.unwrap();
+    let holder = client(&database.url).await;
+    let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM pg_class";
+    holder.batch_execute(hold).await.unwrap();
+    client(&database.url).await.batch_execute(&insert(2)).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let aged = |horizon: &Horizon| horizon.snapshot.held_for.is_some_and(|age| age > Span::from_millis(50));
+    let mut seen = store.horizon().await.unwrap();
+    while !aged(&seen) && Instant::now() < deadline {
+        seen = store.horizon().await.unwrap();
+    }
+    assert!(aged(&seen) && seen.snapshot.transactions > 0, "{seen:?}");
+    holder.batch_execute("COMMIT").await.unwrap();
+    while seen.snapshot.transactions > 0 && Instant::now() < deadline {
+        seen = store.horizon().await.unwrap();
+    }
+    assert_eq!(seen.snapshot.transactions, 0, "{seen:?}");
+}
+
+#[tokio::test]
+async fn whether_commits_are_durable_and_wait_for_a_standby_is_told_by_the_settings_they_are_made_with() {
+    if scratch::programs().is_none() {
+        drop(scratch::database());
+        return;
+    }
+    // The settings are of the whole server, so this one is nobody else's.
+    let server = scratch::Server::start(scratch::Durability::Default).unwrap();
+    let database = server.database().unwrap();
+    migrate(&database.owner_url, Some(database.application)).await.unwrap();
+    let told = async || {
+        let horizon = Postgres::open(&database.url).await.unwrap().horizon().await.unwrap();
+        (horizon.is_durable, horizon.is_synchronous)
+    };
+    assert_eq!(told().await, (true, true), "there is no standby to go over to");
+    let _standby = server.standby().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while told().await.1 && Instant::now() < deadline {}
+    assert_eq!(told().await, (true, false), "one that commits do not wait for");
+    database.ask("ALTER SYSTEM SET synchronous_standby_names = '*'").unwrap();
+    database.ask("SELECT pg_reload_conf()").unwrap();
+    while !told().await.1 && Instant::now() < deadline {}
+    assert_eq!(told().await, (true, true));
+    database.ask("ALTER SYSTEM SET synchronous_commit = 'off'").unwrap();
+    database.ask("SELECT pg_reload_conf()").unwrap();
+    while told().await.0 && Instant::now() < deadline {}
+    assert_eq!(told().await, (false, false));
+}

@@ -136,3 +136,26 @@ async fn a_take_over_waits_for_a_claim_in_flight_and_frees_what_it_took() {
     assert_eq!(taking.await.unwrap(), Ok(2));
     assert_eq!(two.backlog().await, [6, 7]);
 }
+
+/// F13: the connection for the lease is nobody else's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_renewed_while_every_connection_that_writes_is_stuck() {
+    const WRITERS: usize = 6;
+    let Some(two) = two().await else { return };
+    two.third.batch_execute("BEGIN; LOCK TABLE wf_instances IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let stuck: Vec<_> = (10..30)
+        .map(|number| {
+            let left = two.left.clone();
+            tokio::spawn(async move { left.commit(node(1), vec![commit(vec![create(number)])]).await })
+        })
+        .collect();
+    two.waited_for(WRITERS).await;
+    for _ in 0..3 {
+        two.left.renew(node(1), Time(0), LEASE_MS).await.unwrap();
+    }
+    assert!(stuck.iter().all(|one| !one.is_finished()), "they are stuck all the while");
+    two.third.batch_execute("COMMIT").await.unwrap();
+    for one in stuck {
+        assert_eq!(one.await.unwrap(), Ok(vec![Outcome::Committed]));
+    }
+}

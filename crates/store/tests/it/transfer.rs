@@ -77,9 +77,12 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
             row: Box::new(secret(&format!("s{number}"), &[0, 255, 7])),
             expected_version: None,
         },
+        Write::PutBatch { row: Box::new(batch(number)), expected_version: 0 },
+        Write::BatchItems { batch: id(number), items: vec![id(number)] },
         Write::Dataset(dataset(number)),
         Write::Items(items(number, 1)),
         Write::PutWorker { row: worker(&format!("w{number}"), 1), expected_version: 0 },
+        Write::PutEventType { row: event_type(&format!("t{number}"), 1), expected_version: 0 },
         Write::MoveWatermark {
             worker: format!("w{number}"),
             row: WatermarkRow {
@@ -137,8 +140,8 @@ fn plain_rows(name: &str, number: u128) -> Vec<Write> {
     ]
 }
 
-/// Rows that a tenant has: 27 of each of its three instances, two of a worker with a rate, its clock and its own.
-const ROWS: u64 = 3 * 27 + 2 + 2;
+/// Rows that a tenant has: 30 of each of its three instances, two of a worker with a rate, its clock and its own.
+const ROWS: u64 = 3 * 30 + 2 + 2;
 
 async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
     transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await
@@ -165,7 +168,7 @@ async fn a_tenant_goes_there_and_back_with_every_row() {
     let store = postgres::Postgres::open_with(&ends.database.url, options).await.unwrap();
     store.join(node(2), Time(0), LEASE_MS).await.unwrap();
     assert_eq!(store.claim_signals(node(2), Time(9), 10).await.unwrap().len(), 3);
-    let outbox = store.outbox(10).await.unwrap();
+    let outbox = store.outbox(&OutboxAsk::of(10)).await.unwrap();
     assert_eq!(outbox.iter().map(|one| one.row.id).collect::<Vec<_>>(), [9, 8, 7].map(id));
     assert_eq!(store.tenant(&acme()).await.unwrap().unwrap().weight, 3);
     let found = store.instance_by_key(&acme(), "acme \u{0} \u{1a} 2").await.unwrap();

@@ -108,6 +108,13 @@ pub(super) struct Cost {
     pub(super) bytes: f64,
 }
 
+/// Nodes know of each other once each has renewed its lease.
+#[allow(clippy::disallowed_methods, reason = "leases are real time")]
+async fn acquainted() {
+    let lease = runtime::Options::default().lease;
+    tokio::time::sleep(Duration::from_micros(lease.0.unsigned_abs() / 3) + Duration::from_secs(1)).await;
+}
+
 impl Bench {
     pub(super) async fn new(args: &Args) -> Result<Bench> {
         let parent = args.data.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -132,6 +139,9 @@ impl Bench {
             others.push(store.clone());
             let another = Some((store.clone(), url.clone()));
             nodes.push(Node::start(parts_of(store, another.as_ref(), args, &sink)).await?);
+        }
+        if args.nodes > 1 {
+            acquainted().await;
         }
         let snapshot = match (&database, args.held_snapshot) {
             (Some((_, url)), true) => Some(postgres::probe::Snapshot::hold(url).await?),
@@ -331,6 +341,9 @@ fn parts_of(
     if let Some((store, _)) = database {
         parts.hints = Arc::new(store.hints());
         parts.options.batches_in_flight_max = postgres::BATCHES_MAX;
+    }
+    if let Some(times) = args.courtesy {
+        parts.options.courtesy = times;
     }
     if let Some(commits) = args.batch_min {
         parts.options.batch_min = commits;

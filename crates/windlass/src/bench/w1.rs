@@ -123,7 +123,7 @@ async fn over_http(bench: &Bench, args: &Args, connections: usize) -> Result<Vec
     times
 }
 
-async fn one_over_http(client: &reqwest::Client, base: &str, key: &str) -> Result<()> {
+pub(super) async fn one_over_http(client: &reqwest::Client, base: &str, key: &str) -> Result<()> {
     const BODY: &str = r#"{"definition":{"namespace":"bench","name":"three","version":"1.0.0"},"input":{}}"#;
     let started = client
         .post(format!("{base}/instances"))

@@ -5,7 +5,8 @@ use super::{
     Args,
     report::{percentile, resident_mib},
     setup::{Bench, now_ms},
-    w8::{PATIENCE, paced},
+    w1::one_over_http,
+    w8::{PATIENCE, at_pace, three_steps},
 };
 use crate::out::{Format, Out};
 use anyhow::{Result, anyhow, bail};
@@ -45,7 +46,12 @@ pub(super) struct Report {
     other_p50_ms: f64,
     other_p99_ms: f64,
     other_p99_ratio: f64,
-    /// How many were measured during the storm.
+    /// The same through the API: two requests each.
+    api_quiet_p99_ms: f64,
+    api_p50_ms: f64,
+    api_p99_ms: f64,
+    api_p99_ratio: f64,
+    /// How many were measured during the storm, either way.
     others: usize,
     rows_per_item: f64,
     commits_per_item: f64,
@@ -59,7 +65,10 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     for number in 0..args.tenants {
         tenants.push(bench.tenant_of(&format!("storm-{number}")).await?);
     }
-    let alone = paced(bench, &other, args.seconds, "w5: seconds alone").await?;
+    let probe = Probe::new(bench, other).await?;
+    let shown = Bench::progress("w5: seconds alone", args.seconds);
+    let alone = probe.seconds(bench, args.seconds).await?;
+    drop(shown);
     let (each, before) = ((args.failures / args.tenants).max(1), recorded(bench, &tenants).await?);
     let items = each * args.tenants;
     let mut datasets = Vec::new();
@@ -68,21 +77,7 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     }
     let (cost, writes) = (bench.cost(), error_writes(bench));
     let began = now_ms(&bench.clock);
-    let mut storm = JoinSet::new();
-    for (tenant, dataset) in tenants.iter().cloned().zip(datasets) {
-        let (handle, mut start) = (bench.handle.clone(), bench.start_of("map"));
-        start.input =
-            Data::map([("items".to_owned(), Data::text(dataset)), ("child".to_owned(), Data::text("fail"))]);
-        storm.spawn(async move {
-            let (_, result) = handle.start_and_wait(&tenant, start, PATIENCE).await?;
-            let InstanceResult::Completed(output) = &result else { bail!("a fan-out ended as {result:?}") };
-            let failed = output.get("failed").and_then(|failed| failed.as_i64());
-            if failed != i64::try_from(each).ok() {
-                bail!("not every item failed: {output:?}");
-            }
-            Ok(now_ms(&runtime::clock::SystemClock))
-        });
-    }
+    let mut storm = unleash(bench, &tenants, datasets, each);
     let over = tokio_util::sync::CancellationToken::new();
     let watched = async {
         let mut end = began;
@@ -92,12 +87,14 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         over.cancel();
         Ok::<f64, anyhow::Error>(end)
     };
-    let (end, beside) = tokio::join!(watched, paced_until(bench, &other, &over));
+    let (end, beside) = tokio::join!(watched, probe.until(bench, &over));
     let (end, beside) = (end?, beside?);
     let seconds = (end - began) / 1000.0;
     let (cost, writes) = (bench.cost().minus(cost), error_writes(bench) - writes);
     let lost = items as i64 - (recorded(bench, &tenants).await? - before) as i64;
+    let ((alone, api_alone), (beside, api_beside)) = (alone, beside);
     let (quiet_p99_ms, other_p99_ms) = (percentile(&alone, 0.99), percentile(&beside, 0.99));
+    let (api_quiet_p99_ms, api_p99_ms) = (percentile(&api_alone, 0.99), percentile(&api_beside, 0.99));
     let (resident, peak) = resident_mib();
     Ok(Report {
         workload: "w5",
@@ -113,6 +110,10 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         other_p50_ms: percentile(&beside, 0.5),
         other_p99_ms,
         other_p99_ratio: other_p99_ms / quiet_p99_ms,
+        api_quiet_p99_ms,
+        api_p50_ms: percentile(&api_beside, 0.5),
+        api_p99_ms,
+        api_p99_ratio: api_p99_ms / api_quiet_p99_ms,
         others: beside.len(),
         rows_per_item: cost.rows / items as f64,
         commits_per_item: cost.commits / items as f64,
@@ -121,18 +122,83 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     })
 }
 
-/// One workflow after the other at an even pace until the storm is over.
-async fn paced_until(
-    bench: &Bench,
-    tenant: &TenantId,
-    over: &tokio_util::sync::CancellationToken,
-) -> Result<Vec<f64>> {
-    let mut times = Vec::new();
-    while !over.is_cancelled() {
-        times.extend(paced(bench, tenant, 1, "w5: a second of the storm").await?);
+/// Starts every tenant's fan-out; each answers when it ended.
+fn unleash(bench: &Bench, tenants: &[TenantId], datasets: Vec<String>, each: u64) -> JoinSet<Result<f64>> {
+    let mut storm = JoinSet::new();
+    for (tenant, dataset) in tenants.iter().cloned().zip(datasets) {
+        let (handle, mut start) = (bench.handle.clone(), bench.start_of("map"));
+        start.input =
+            Data::map([("items".to_owned(), Data::text(dataset)), ("child".to_owned(), Data::text("fail"))]);
+        storm.spawn(async move {
+            let (_, result) = handle.start_and_wait(&tenant, start, PATIENCE).await?;
+            let InstanceResult::Completed(output) = &result else { bail!("a fan-out ended as {result:?}") };
+            let failed = output.get("failed").and_then(|failed| failed.as_i64());
+            if failed != i64::try_from(each).ok() {
+                bail!("not every item failed: {output:?}");
+            }
+            Ok(now_ms(&runtime::clock::SystemClock))
+        });
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+    storm
+}
+
+/// The other tenant: its workflows, started here and through the API, each at an even pace.
+struct Probe {
+    tenant: TenantId,
+    client: reqwest::Client,
+    base: String,
+    key: String,
+    serving: tokio::task::JoinHandle<Result<(), server::Error>>,
+}
+
+impl Probe {
+    async fn new(bench: &Bench, tenant: TenantId) -> Result<Probe> {
+        let key = bench.handle.create_key(&tenant, "probe", &["admin".to_owned()], None).await?;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let base = format!("http://{}/api/v1", listener.local_addr()?);
+        let serving = tokio::spawn(server::serve(
+            listener,
+            bench.handle.clone(),
+            server::Options::default(),
+            std::future::pending::<()>(),
+        ));
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Probe { tenant, client, base, key: format!("wlk_{}_{}", key.id, key.secret), serving })
+    }
+
+    /// Times of so many seconds, here and through the API; sorted.
+    async fn seconds(&self, bench: &Bench, seconds: u64) -> Result<(Vec<f64>, Vec<f64>)> {
+        let here = at_pace(seconds, || three_steps(bench, &self.tenant));
+        let through_api = at_pace(seconds, || {
+            let (client, base, key) = (self.client.clone(), self.base.clone(), self.key.clone());
+            async move { one_over_http(&client, &base, &key).await }
+        });
+        let (here, through_api) = tokio::join!(here, through_api);
+        Ok((here?, through_api?))
+    }
+
+    /// The same until the storm is over.
+    async fn until(
+        &self,
+        bench: &Bench,
+        over: &tokio_util::sync::CancellationToken,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut times = (Vec::new(), Vec::new());
+        while !over.is_cancelled() {
+            let (here, through_api) = self.seconds(bench, 1).await?;
+            times.0.extend(here);
+            times.1.extend(through_api);
+        }
+        times.0.sort_by(f64::total_cmp);
+        times.1.sort_by(f64::total_cmp);
+        Ok(times)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
 }
 
 async fn upload(bench: &Bench, tenant: &TenantId, count: u64) -> Result<String> {
@@ -186,6 +252,10 @@ pub(super) fn print(report: &Report, out: &Out) -> Result<()> {
         report.other_p99_ms,
         report.other_p99_ratio,
         report.others
+    ))?;
+    say(&format!(
+        "the same over HTTP: alone p99 {:.1} ms; meanwhile p50 {:.1} ms, p99 {:.1} ms ({:.1} times)",
+        report.api_quiet_p99_ms, report.api_p50_ms, report.api_p99_ms, report.api_p99_ratio
     ))?;
     say(&format!(
         "{:.1} rows and {:.2} commits per item; resident {:.0} MiB, at most {:.0} MiB",

@@ -105,7 +105,6 @@ async fn tenant(bench: &Bench, name: &str) -> Result<TenantId> {
 }
 
 /// Starts one workflow after the other at an even pace, whatever the ones before take, and times each. Sorted.
-#[allow(clippy::disallowed_methods, reason = "the length of a measurement is real time")]
 pub(super) async fn paced(
     bench: &Bench,
     tenant: &TenantId,
@@ -113,6 +112,29 @@ pub(super) async fn paced(
     what: &'static str,
 ) -> Result<Vec<f64>> {
     let shown = Bench::progress(what, seconds);
+    let times = at_pace(seconds, || three_steps(bench, tenant)).await;
+    drop(shown);
+    times
+}
+
+/// One workflow of W1, from its start to its end.
+pub(super) fn three_steps(bench: &Bench, tenant: &TenantId) -> impl Future<Output = Result<()>> + use<> {
+    let (handle, tenant, start) = (bench.handle.clone(), tenant.clone(), bench.start_of("three"));
+    async move {
+        let (_, result) = handle.start_and_wait(&tenant, start, PATIENCE).await?;
+        if !matches!(result, InstanceResult::Completed(_)) {
+            bail!("a workflow ended as {result:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Does something at an even pace for so long, whatever the ones before take, and times each. Sorted.
+#[allow(clippy::disallowed_methods, reason = "the length of a measurement is real time")]
+pub(super) async fn at_pace<F>(seconds: u64, mut one: impl FnMut() -> F) -> Result<Vec<f64>>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
     let over = Arc::new(AtomicBool::new(false));
     let ends = over.clone();
     let end = tokio::spawn(async move {
@@ -123,18 +145,14 @@ pub(super) async fn paced(
     let mut pace = tokio::time::interval(PACE);
     while !over.load(Ordering::Relaxed) {
         pace.tick().await;
-        let (handle, tenant, start) = (bench.handle.clone(), tenant.clone(), bench.start_of("three"));
+        let doing = one();
         running.spawn(async move {
             let clock = runtime::clock::SystemClock;
             let began = now_ms(&clock);
-            let (_, result) = handle.start_and_wait(&tenant, start, PATIENCE).await?;
-            if !matches!(result, InstanceResult::Completed(_)) {
-                bail!("a workflow ended as {result:?}");
-            }
-            Ok(now_ms(&clock) - began)
+            doing.await?;
+            Ok::<f64, anyhow::Error>(now_ms(&clock) - began)
         });
     }
-    drop(shown);
     end.await?;
     let mut times = Vec::new();
     while let Some(time) = running.join_next().await {

@@ -20,7 +20,7 @@ pub(crate) type Buses = BTreeMap<String, Bus>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Bus {
-    /// A server such as `nats://host:4222` or `redis://host:6379`. May hold a password: prefer the environment,
+    /// A server such as `nats://host:4222`, `redis://host:6379` or `kafka://host:9092`. May hold a password: prefer the environment,
     /// WINDLASS_BUSES_NAME_URL.
     pub(crate) url: String,
     /// Types of emitted events that go out over it; one that ends with `*` is the beginning of a type. None if empty.
@@ -29,7 +29,7 @@ pub(crate) struct Bus {
     pub(crate) subject: String,
     /// NATS: the stream that keeps them.
     pub(crate) stream: String,
-    /// NATS: makes the stream if it is not there.
+    /// NATS: makes the stream if it is not there. Kafka: lets the cluster make topics.
     pub(crate) create: bool,
     /// NATS: how many days a stream that is made here keeps what it has; 0 is for ever.
     pub(crate) keep_days: i64,
@@ -39,7 +39,7 @@ pub(crate) struct Bus {
     pub(crate) commands: bool,
     /// Places that CloudEvents are heard at, with `{tenant}` in each.
     pub(crate) events: Vec<String>,
-    /// Redis: what a consumer has held for so long without acknowledging it is claimed by another.
+    /// What a consumer has held for so long without acknowledging it, or Kafka has not heard of for so long, goes to another.
     pub(crate) claim_seconds: i64,
     /// Redis: replicas that must have an event before it counts as carried.
     pub(crate) replicas: i64,
@@ -65,8 +65,9 @@ impl Default for Bus {
 
 impl Bus {
     fn outlet(&self) -> Result<Outlet, String> {
-        let server = Server::parse(&self.url)
-            .map_err(|why| format!("url: {why}; write redis://host:port or nats://host:port"))?;
+        let server = Server::parse(&self.url).map_err(|why| {
+            format!("url: {why}; write redis://host:port, nats://host:port or kafka://host:port")
+        })?;
         let range = |name: &str, value: i64, most: i64| match (0..=most).contains(&value) {
             true => Ok(value.unsigned_abs()),
             false => Err(format!("{name} is {value}; it must be 0 to {most}")),
@@ -97,11 +98,11 @@ impl Bus {
     fn inlets(&self) -> Result<Vec<Inlet>, String> {
         let mut inlets = Vec::new();
         if self.commands {
-            inlets.push(Inlet { channel: Channel::Commands, subject: Template::parse(bus::COMMANDS)? });
+            inlets.push(Inlet { channel: Channel::Commands, subject: Template::of_commands() });
         }
         for subject in &self.events {
             let template = Template::parse(subject).map_err(|why| format!("events: {why}"))?;
-            if subject.contains("{type}") || subject == bus::COMMANDS {
+            if subject.contains("{type}") {
                 return Err(format!("events: {subject:?} is no place for the events of a tenant"));
             }
             inlets.push(Inlet { channel: Channel::Events, subject: template });
@@ -198,6 +199,8 @@ mod tests {
                 "buses.main.subject: \"events\" needs {tenant}",
             ),
             (Bus { subject: "x-{tenant}".into(), ..bus("nats://u:secret@n") }, "stand alone between dots"),
+            (Bus { subject: "windlass-wf-{tenant}".into(), ..bus("redis://r") }, "which is reserved"),
+            (Bus { events: vec!["windlass-wf-{tenant}".into()], ..bus("redis://r") }, "which is reserved"),
             (Bus { replicas: -1, ..bus("redis://r") }, "buses.main.replicas is -1"),
             (Bus { types: vec!["a*b".into()], ..bus("redis://r") }, "buses.main.types"),
         ] {

@@ -43,7 +43,31 @@ pub(super) fn put_over(table: &mut Table, env: &Environment) -> Result<(), Strin
             section.insert(key.clone(), value);
         }
     }
+    put_workers_over(table, env)?;
     put_buses_over(table, env)
+}
+
+/// Workers have names of their own too.
+fn put_workers_over(table: &mut Table, env: &Environment) -> Result<(), String> {
+    for (variable, text) in env {
+        let Some((worker, key)) = super::workers::setting_of(variable) else { continue };
+        let value = value_of(variable, text, &Value::Integer(0))?;
+        put_named(table, "workers", worker, variable)?.insert(key.to_owned(), value);
+    }
+    Ok(())
+}
+
+/// What the file has of one of a section's own names.
+fn put_named<'t>(
+    table: &'t mut Table,
+    section: &str,
+    name: String,
+    variable: &str,
+) -> Result<&'t mut Table, String> {
+    let empty = || Value::Table(Table::new());
+    let named = table.entry(section).or_insert_with(empty).as_table_mut();
+    let entry = named.and_then(|named| named.entry(name).or_insert_with(empty).as_table_mut());
+    entry.ok_or_else(|| format!("{variable}: the file has no such section"))
 }
 
 /// Buses have names of their own, so a variable may be about one that the file does not have.
@@ -51,11 +75,7 @@ fn put_buses_over(table: &mut Table, env: &Environment) -> Result<(), String> {
     for (variable, text) in env {
         let Some((bus, key, default)) = super::buses::setting_of(variable) else { continue };
         let value = value_of(variable, text, &default)?;
-        let buses = table.entry("buses").or_insert_with(|| Value::Table(Table::new()));
-        let entry =
-            buses.as_table_mut().map(|buses| buses.entry(bus).or_insert_with(|| Value::Table(Table::new())));
-        let entry = entry.and_then(Value::as_table_mut);
-        entry.ok_or_else(|| format!("{variable}: the file has no such section"))?.insert(key, value);
+        put_named(table, "buses", bus, variable)?.insert(key, value);
     }
     Ok(())
 }
@@ -83,9 +103,11 @@ fn refuse_unknown(defaults: &Table, env: &Environment) -> Result<(), String> {
     for (section, keys) in defaults {
         known.extend(keys.as_table().into_iter().flatten().map(|(key, _)| name_of(section, key)));
     }
-    let is_bus = |name: &str| super::buses::setting_of(name).is_some();
-    let unknown =
-        |name: &&String| name.starts_with(PREFIX) && !known.contains(name) && !is_link(name) && !is_bus(name);
+    let is_named =
+        |name: &str| super::buses::setting_of(name).is_some() || super::workers::setting_of(name).is_some();
+    let unknown = |name: &&String| {
+        name.starts_with(PREFIX) && !known.contains(name) && !is_link(name) && !is_named(name)
+    };
     let Some(name) = env.keys().find(unknown) else { return Ok(()) };
     // What all names begin with says nothing of how near they are.
     let bare = |name: &'_ str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();

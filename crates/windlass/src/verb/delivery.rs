@@ -1,6 +1,6 @@
 //! `windlass delivery`: deliveries that are not done yet.
 
-use super::{Context, ListArgs, list};
+use super::{Context, ListArgs, QueryArgs, list};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
@@ -13,8 +13,12 @@ use serde_json::Value;
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     /// List deliveries that are not done yet, oldest first
-    #[command(after_long_help = "Examples:\n  windlass delivery list --worker mail")]
+    #[command(
+        after_long_help = "Examples:\n  windlass delivery list --worker mail\n  windlass delivery list -q 'worker:mail attempts:>3'"
+    )]
     List {
+        #[command(flatten)]
+        query: QueryArgs,
         /// Those of this worker only
         #[arg(long, value_name = "NAME")]
         worker: Option<String>,
@@ -56,8 +60,10 @@ const FIELDS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::List { worker, page } => {
-            list(context, &page, COLUMNS, || Ask::get("/deliveries").query_if("worker", worker.clone())).await
+        Verb::List { query, worker, page } => {
+            let ask =
+                || Ask::get("/deliveries").query_if("q", query.text()).query_if("worker", worker.clone());
+            list(context, &page, COLUMNS, ask).await
         }
         Verb::Show { id } => {
             let answer = context.client.ask(Ask::get(format!("/deliveries/{}", segment(&id)))).await?;

@@ -1,6 +1,10 @@
 //! `windlass dlq`: dead letters, what could not be done.
 
-use super::{Context, ListArgs, list};
+use super::{
+    Context, ListArgs, QueryArgs,
+    batch::{self, PaceArgs},
+    list,
+};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
@@ -15,9 +19,11 @@ use serde_json::{Value, json};
 pub(crate) enum Verb {
     /// List dead letters, newest first
     #[command(
-        after_long_help = "Examples:\n  windlass dlq list\n  windlass dlq list --reason retries-exhausted --source call -o id"
+        after_long_help = "Examples:\n  windlass dlq list\n  windlass dlq list --reason retries-exhausted --source call -o id\n  windlass dlq list -q 'worker:mail error~refused failed:>-1h'"
     )]
     List {
+        #[command(flatten)]
+        query: QueryArgs,
         /// deserialization, definition-missing, snapshot-inconsistent, retries-exhausted or saga-stuck
         #[arg(long)]
         reason: Option<String>,
@@ -49,14 +55,28 @@ pub(crate) enum Verb {
         id: String,
     },
     /// Put dead letters back where they came from, with their original keys, or with other data
+    ///
+    /// A whole group, or all that a query finds, is put back by a batch; with --ramp one first, then ten, then a hundred,
+    /// then the rest, halting as soon as one fails again.
     #[command(
-        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay $(windlass dlq list --worker charge --all -o id)\n  windlass dlq replay dl_0192… --data '{\"order\": \"o-1\"}'"
+        after_long_help = "Examples:\n  windlass dlq replay dl_0192…\n  windlass dlq replay --group err_9f86… --ramp --follow\n  windlass dlq replay -q 'worker:mail failed:>-1d' --rate 20 --yes\n  windlass dlq replay dl_0192… --data '{\"order\": \"o-1\"}'"
     )]
     Replay {
         /// Give the worker this data instead: JSON, @file or @- for stdin; for one dead letter of a delivery
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["group", "query"])]
         data: Option<String>,
-        #[arg(required = true, value_name = "ID")]
+        /// All of this error group
+        #[arg(long, value_name = "ID", conflicts_with = "ids")]
+        group: Option<String>,
+        /// All that meet this query (docs/queries.md)
+        #[arg(long, short, value_name = "QUERY", conflicts_with = "ids")]
+        query: Option<String>,
+        /// A few first, and more only if those go well
+        #[arg(long, conflicts_with = "ids")]
+        ramp: bool,
+        #[command(flatten)]
+        pace: PaceArgs,
+        #[arg(required_unless_present_any = ["group", "query"], value_name = "ID")]
         ids: Vec<String>,
     },
     /// Give dead letters up for good
@@ -112,9 +132,10 @@ const FIELDS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::List { reason, source, worker, instance, group, page } => {
+        Verb::List { query, reason, source, worker, instance, group, page } => {
             let ask = || {
                 Ask::get("/dead-letters")
+                    .query_if("q", query.text())
                     .query_if("reason", reason.clone())
                     .query_if("source", source.clone())
                     .query_if("worker", worker.clone())
@@ -131,7 +152,13 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             context.out.hint(&format!("once the cause is gone: windlass dlq replay {id}"));
             Ok(())
         }
-        Verb::Replay { ids, data } => {
+        Verb::Replay { ids: _, data: _, group, query, ramp, pace } if group.is_some() || query.is_some() => {
+            let group = group.map(|group| format!("group:{group}"));
+            let query: Vec<String> = group.into_iter().chain(query).collect();
+            batch::create(context, json!({ "act": "replay", "q": query.join(" "), "ramp": ramp }), &pace)
+                .await
+        }
+        Verb::Replay { ids, data, .. } => {
             if data.is_some() && ids.len() > 1 {
                 return Err(Failure::usage("--data is for one dead letter at a time"));
             }

@@ -1,6 +1,6 @@
 //! `windlass event`: events addressed to nobody.
 
-use super::{Context, ListArgs, list, read_json, tail};
+use super::{Context, ListArgs, event_type, list, read_json, tail};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
@@ -54,6 +54,9 @@ pub(crate) enum Verb {
         windlass event tail -o jsonl --after \"$CURSOR\"        go on where the last line's `cursor` stood\n\n\
         No event is left out: one that commits late comes late.")]
     Tail(tail::Args),
+    /// Say what the data of a type of events has to look like
+    #[command(subcommand, alias = "types")]
+    Type(event_type::Verb),
     /// Show an event: what matched, or why nothing did
     #[command(after_long_help = "Examples:\n  windlass event show evt_0192…")]
     Show {
@@ -108,6 +111,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             };
             list(context, &page, COLUMNS, ask).await
         }
+        Verb::Type(verb) => event_type::run(verb, context).await,
         Verb::Tail(args) => tail::follow(context, args).await,
         Verb::Show { id } => {
             let answer = context.client.ask(Ask::get(format!("/events/{}", segment(&id)))).await?;

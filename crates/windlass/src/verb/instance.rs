@@ -1,6 +1,8 @@
 //! `windlass instance`: list, show, follow, signal and order about instances.
 
-use super::{Context, ListArgs, change, delivery, duration, list, read_json, start, version, watch};
+use super::{
+    Context, ListArgs, QueryArgs, change, delivery, duration, list, read_json, start, version, watch,
+};
 use crate::{
     client::{Ask, segment},
     failure::{Exit, Failure},
@@ -24,8 +26,11 @@ pub(crate) enum Verb {
         windlass instance list\n  \
         windlass instance list --status faulted,waiting --definition examples/order-approval\n  \
         windlass instance list --parent ins_0192… --status faulted\n  \
+        windlass instance list -q 'status:faulted definition:order* started:>-1h'\n  \
         windlass instance list --all -o id")]
     List {
+        #[command(flatten)]
+        query: QueryArgs,
         /// Comma-separated: pending, running, waiting, paused, cancelling, completed, faulted, cancelled
         #[arg(long)]
         status: Option<String>,
@@ -236,7 +241,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     }
     match verb {
         Verb::Start(args) => start::run(args, context).await,
-        Verb::List { status, definition, business_key, parent, page } => {
+        Verb::List { query, status, definition, business_key, parent, page } => {
             let (namespace, name, version) = match definition.as_deref() {
                 Some(text) => {
                     let reference = super::def::resolve(context, text).await?;
@@ -246,6 +251,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             };
             let ask = || {
                 Ask::get("/instances")
+                    .query_if("q", query.text())
                     .query_if("status", status.clone())
                     .query_if("namespace", namespace.clone())
                     .query_if("name", name.clone())

@@ -71,6 +71,12 @@ impl Carrying {
         timeout(PATIENCE, looking).await.expect("the bus becomes as wanted")
     }
 
+    async fn metrics(&self) -> String {
+        let metrics = format!("{}/metrics", self.engine.url);
+        let asked = reqwest::Client::new().get(metrics).bearer_auth(&self.platform).send().await.unwrap();
+        asked.text().await.unwrap()
+    }
+
     /// Runs instances to their end.
     async fn run(&self, of: std::ops::Range<i64>) {
         for number in of {
@@ -116,6 +122,14 @@ async fn kept(broker: &Broker, kind: Kind) -> Vec<(String, Value)> {
             }
             kept
         }
+        Kind::Kafka => {
+            let records = crate::topics::kept(broker, "windlass.acme.events").await;
+            let one = |record: &krafka::consumer::ConsumerRecord| {
+                let id = record.header_str("windlass-id").unwrap().to_owned();
+                (id, read(record.value.as_deref().unwrap()))
+            };
+            records.iter().map(one).collect()
+        }
     }
 }
 
@@ -151,9 +165,7 @@ async fn an_outage_only_makes_events_late(kind: Kind) {
         bus["away_since"].is_string() && bus["error"].is_string() && bus["oldest_at"].is_string(),
         "{bus}"
     );
-    let metrics = format!("{}/metrics", carrying.engine.url);
-    let metrics = reqwest::Client::new().get(metrics).bearer_auth(&carrying.platform).send().await.unwrap();
-    let metrics = metrics.text().await.unwrap();
+    let metrics = carrying.metrics().await;
     for name in [
         "windlass_bus_up{bus=\"main\"} 0",
         "windlass_bus_waiting{bus=\"main\"}",
@@ -171,6 +183,10 @@ async fn an_outage_only_makes_events_late(kind: Kind) {
     broker.resume().unwrap();
     carrying.until_bus(|bus| bus["waiting"] == 0 && bus["status"] == "up").await;
     check(&kept(&broker, kind).await, 10);
+    let metrics = carrying.metrics().await;
+    for name in ["windlass_bus_up{bus=\"main\"} 1", "windlass_bus_waiting{bus=\"main\"} 0"] {
+        assert!(metrics.contains(name), "{name}: {metrics}");
+    }
     let listed = carrying.engine.request_as(&carrying.engine.key, "GET", "/buses").send().await.unwrap();
     assert_eq!(listed.status(), 403, "buses are the operator's");
 }
@@ -178,6 +194,11 @@ async fn an_outage_only_makes_events_late(kind: Kind) {
 #[tokio::test]
 async fn an_outage_of_nats_only_makes_events_late() {
     an_outage_only_makes_events_late(Kind::Nats).await;
+}
+
+#[tokio::test]
+async fn an_outage_of_kafka_only_makes_events_late() {
+    an_outage_only_makes_events_late(Kind::Kafka).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A disk without room: writes are refused, reads work, nothing acknowledged is lost, and it goes on once there is room.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, PATIENCE, POLL};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::{path::Path, process::Command};
@@ -116,6 +116,59 @@ async fn a_database_without_room_refuses_writes_and_loses_nothing() {
     }
     engine.terminate().await;
     // The server goes before its disk does.
+    drop((database, server, disk));
+}
+
+/// The disk of the database's own log is full: PostgreSQL stops in the middle of a commit and does not come back by itself.
+/// The node lives on, acknowledges nothing, and goes on once somebody has made room and started the server.
+#[tokio::test]
+async fn a_database_whose_log_has_no_room_stops_and_nothing_acknowledged_is_lost() {
+    if scratch::programs().is_none() {
+        drop(scratch::database());
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::of(place.path(), "20m") else {
+        return eprintln!(
+            "SKIPPED a_database_whose_log_has_no_room_stops_and_nothing_acknowledged_is_lost: mounting is not allowed here"
+        );
+    };
+    let mut server = scratch::Server::start_with_log_in(place.path()).unwrap();
+    let database = server.database().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let args = ["up", "--port", "0", "-o", "json", "--store", &database.owner_url];
+    let engine = Engine::start(home.path(), &args).await;
+    engine.deploy(DEFINITION).await;
+    let (mut acknowledged, mut refused) = (Vec::new(), 0);
+    while refused < 3 {
+        let (status, answer) = start(&engine).await;
+        if status == StatusCode::CREATED {
+            acknowledged.push(answer["id"].as_str().unwrap().to_owned());
+            assert!(acknowledged.len() < 1000, "the disk never filled");
+            continue;
+        }
+        assert!([503, 504, 507].contains(&status.as_u16()), "{answer}");
+        refused += 1;
+    }
+    assert!(!acknowledged.is_empty());
+    let log = std::fs::read_to_string(server.log().unwrap()).unwrap();
+    assert!(log.contains("PANIC") && log.contains("No space left on device"), "{log}");
+    assert_eq!(readiness(&engine).await, 503);
+    let alive = reqwest::get(format!("{}/healthz", engine.url)).await.unwrap();
+    assert_eq!(alive.status().as_u16(), 200, "a database that is gone is no reason to end");
+    disk.grow_to("400m");
+    server.start_over().unwrap();
+    let goes_on = async {
+        let mut pace = tokio::time::interval(POLL);
+        while start(&engine).await.0 != StatusCode::CREATED || readiness(&engine).await != 200 {
+            pace.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, goes_on).await.expect("it goes on by itself");
+    for id in &acknowledged {
+        assert_eq!(engine.get(&format!("/instances/{id}")).await["status"], "waiting");
+    }
+    engine.terminate().await;
     drop((database, server, disk));
 }
 

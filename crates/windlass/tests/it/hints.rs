@@ -196,7 +196,7 @@ async fn nodes_wake_each_other_over_nats_with_tls() {
 async fn hints_that_nobody_can_carry_are_refused_by_name() {
     let home = tempfile::tempdir().unwrap();
     let cases = [
-        (["--store", "postgres://db/w", "--hints", "kafka://k:secret@k"], "\"kafka\" is none of redis"),
+        (["--store", "postgres://db/w", "--hints", "kafka://k:secret@k"], "Kafka carries no hints"),
         (["--store", "postgres://db/w", "--hints", "redis"], "hints.url: it is no URL"),
         (["--store", "", "--hints", "redis://r:6379"], "hints.url: a file is one node's"),
     ];

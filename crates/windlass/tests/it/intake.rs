@@ -104,6 +104,7 @@ impl Hearing {
                 };
                 timeout(PATIENCE, sending).await.expect("it is taken");
             }
+            Kind::Kafka => crate::topics::send(broker, place, body.to_string().as_bytes(), &[]).await,
         }
     }
 
@@ -176,6 +177,11 @@ async fn commands_and_events_come_in_over_nats() {
 }
 
 #[tokio::test]
+async fn commands_and_events_come_in_over_kafka() {
+    commands_and_events_come_in(Kind::Kafka).await;
+}
+
+#[tokio::test]
 async fn commands_and_events_come_in_over_redis() {
     commands_and_events_come_in(Kind::Redis).await;
 }
@@ -222,6 +228,44 @@ async fn subscriptions_end_and_begin_with_their_tenant() {
     timeout(PATIENCE, looking).await.expect("every event is taken");
     let letters = hearing.engine.request_as(&zoo, "GET", "/dead-letters").send().await.unwrap();
     assert_eq!(letters.json::<Value>().await.unwrap()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_hundred_tenants_that_come_and_go_leave_nothing_behind() {
+    let Some(broker) = scratch::broker(Kind::Redis) else { return };
+    let hearing = Hearing::start(&broker, Kind::Redis).await;
+    let client = redis::Client::open(broker.url()).unwrap();
+    let mut line = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connections = async || {
+        let listed: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut line).await.unwrap();
+        listed.lines().count()
+    };
+    let (subscriptions, before) = (hearing.subscriptions().await, connections().await);
+    let until_heard = async |count: i64| {
+        let looking = async {
+            let mut pace = tokio::time::interval(POLL);
+            while hearing.subscriptions().await != count {
+                pace.tick().await;
+            }
+        };
+        timeout(PATIENCE, looking).await.expect("subscriptions follow their tenant");
+    };
+    for number in 0..100 {
+        let id = format!("guest-{number}");
+        let ask = hearing.engine.request_as(&hearing.platform, "POST", "/tenants").json(&json!({ "id": id }));
+        assert_eq!(ask.send().await.unwrap().status(), 201);
+        until_heard(subscriptions + 2).await;
+        let ask = hearing.engine.request_as(&hearing.platform, "DELETE", &format!("/tenants/{id}"));
+        assert!(ask.send().await.unwrap().status().is_success());
+        until_heard(subscriptions).await;
+    }
+    let looking = async {
+        let mut pace = tokio::time::interval(POLL * 5);
+        while connections().await > before {
+            pace.tick().await;
+        }
+    };
+    timeout(PATIENCE, looking).await.expect("no connection is left");
 }
 
 #[tokio::test]

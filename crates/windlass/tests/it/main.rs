@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod batches;
 mod buses;
 mod canary;
 mod conformance;
 mod contract;
+mod deploy;
 mod engine;
 mod errors;
 mod expressions;
@@ -23,16 +25,21 @@ mod kill;
 mod moving;
 mod nodes;
 mod reference;
+mod remote;
 mod retention;
 mod schedules;
 mod scripts;
 mod serve;
 mod signals;
 mod standby;
+mod storm;
 mod telemetry;
 mod tenants;
+#[path = "../../../bus/tests/it/topics.rs"]
+mod topics;
 mod tutorial;
 mod up;
+mod upgrade;
 mod verbs;
 mod versions;
 

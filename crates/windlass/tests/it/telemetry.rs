@@ -127,7 +127,9 @@ fn metrics(text: &str) -> Vec<String> {
 fn dashboard_and_alerts_name_metrics_that_there_are() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
-    let known = metrics(&(read("crates/runtime/src/metrics.rs") + &read("crates/server/src/metrics.rs")));
+    let sources = ["metrics.rs", "handle.rs", "handle/buses.rs"].map(|file| format!("runtime/src/{file}"));
+    let sources = sources.into_iter().chain(["server/src/metrics.rs".to_owned()]);
+    let known = metrics(&sources.map(|path| read(&format!("crates/{path}"))).collect::<String>());
     let dashboard = read("deploy/grafana/windlass.json");
     serde_json::from_str::<Value>(&dashboard).expect("the dashboard is JSON");
     for (text, least) in [(dashboard, 15), (read("deploy/prometheus/alerts.yaml"), 8)] {

@@ -270,3 +270,20 @@ async fn events_are_followed_in_the_order_of_their_commits() {
     assert!(line.contains("late") && line.ends_with("shop/l-1"), "{line}");
     following.kill().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_schema_of_a_type_of_events_is_set_shown_and_held_to() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let schema = r#"{"type": "object", "required": ["order"]}"#;
+    engine.cli(&["event", "type", "set", "order.paid", "--schema", schema]).await.ok();
+    let publish = |data: &'static str| ["event", "publish", "order.paid", "--data", data];
+    let refused = engine.cli(&publish("{}")).await;
+    assert!(refused.stderr.contains("/0/data: lacks order"), "{}", refused.stderr);
+    engine.cli(&publish(r#"{"order": "o-1"}"#)).await.ok();
+    let shown = engine.cli(&["event", "type", "show", "order.paid", "-o", "json"]).await.json();
+    assert_eq!(shown["schema"]["required"], json!(["order"]));
+    assert!(engine.cli(&["event", "type", "list"]).await.ok().contains("order.paid"));
+    engine.cli(&["event", "type", "delete", "order.paid"]).await.ok();
+    engine.cli(&publish("{}")).await.ok();
+}

@@ -38,7 +38,7 @@ async fn is_there(store: &dyn Store, number: u128) -> Vec<bool> {
         !store.history(&t, n, 0, 10).await.unwrap().is_empty(),
         store.task(&t, task).await.unwrap().is_some(),
         !store.task_events(&t, task).await.unwrap().is_empty(),
-        store.outbox(1_000).await.unwrap().iter().any(|row| row.row.id == id(3_000 + number)),
+        store.outbox(&OutboxAsk::of(1_000)).await.unwrap().iter().any(|row| row.row.id == id(3_000 + number)),
     ]
 }
 

@@ -4,6 +4,7 @@ use super::Opened;
 use crate::fixture::*;
 use machine::Time;
 use store::{rows::*, *};
+use uuid::Uuid;
 
 async fn signals(opened: &Opened, now: i64, limit: usize) -> Vec<SignalRow> {
     rows(opened.store.claim_signals(node(1), Time(now), limit).await.unwrap())
@@ -184,30 +185,52 @@ pub(crate) async fn owned_rows_are_known_and_released_by_name(opened: &Opened) {
     assert_eq!(calls(opened, 5, 10).await, [call(token, 5, me), call(2, 5, me)]);
 }
 
+/// What failed, as whoever `owner` is puts it back.
+fn retries(owner: Option<Uuid>) -> Vec<Write> {
+    let (instance, token, visible_at, attempt) = (id(1), 1, Time(500), 3);
+    let last_error = Some(b"boom".to_vec());
+    vec![
+        Write::RetrySignal { id: id(1), owner, visible_at, attempt },
+        Write::RetryTimer { instance, token, owner, visible_at, attempt },
+        Write::RetryCall { instance, token, owner, visible_at, attempt, last_error: last_error.clone() },
+        Write::RetryDelivery { id: id(1), owner, visible_at, attempt, last_error },
+    ]
+}
+
+/// One row in each queue.
+fn queued(owner: Option<Uuid>) -> Vec<Write> {
+    vec![
+        Write::Signal(signal(1, 0, owner)),
+        Write::Timer(timer(1, 0, owner)),
+        Write::Call(call(1, 0, owner)),
+        Write::Delivery(Box::new(DeliveryRow { owner, ..delivery(1, "mail", 0) })),
+    ]
+}
+
 pub(crate) async fn retry_makes_backlog_again(opened: &Opened) {
     let me = Some(node(1));
-    let (instance, token, attempt) = (id(1), 1, 3);
-    opened
-        .put(vec![
-            Write::Signal(signal(1, 0, me)),
-            Write::Timer(timer(token, 0, me)),
-            Write::Call(call(token, 0, me)),
-        ])
-        .await;
-    let visible_at = Time(500);
-    opened
-        .put(vec![
-            Write::RetrySignal { id: id(1), visible_at, attempt },
-            Write::RetryTimer { instance, token, visible_at, attempt },
-            Write::RetryCall { instance, token, visible_at, attempt, last_error: Some(b"boom".to_vec()) },
-        ])
-        .await;
+    let attempt = 3;
+    opened.put(queued(me)).await;
+    opened.put(retries(me)).await;
     assert_eq!(opened.store.next_due().await.unwrap(), Some(Time(500)));
     assert_eq!(signals(opened, 499, 10).await, []);
     assert_eq!(signals(opened, 500, 10).await, [SignalRow { attempt, ..signal(1, 500, me) }]);
-    assert_eq!(timers(opened, 500, 10).await, [TimerRow { attempt, ..timer(token, 500, me) }]);
+    assert_eq!(timers(opened, 500, 10).await, [TimerRow { attempt, ..timer(1, 500, me) }]);
     let last_error = Some(b"boom".to_vec());
-    assert_eq!(calls(opened, 500, 10).await, [CallRow { attempt, last_error, ..call(token, 500, me) }]);
+    assert_eq!(calls(opened, 500, 10).await, [CallRow { attempt, last_error, ..call(1, 500, me) }]);
+}
+
+/// The answer to the first retry was lost, another node has the rows by now, and the retry is sent again.
+pub(crate) async fn a_retry_that_comes_late_takes_nothing_from_its_new_owner(opened: &Opened) {
+    let (first, second) = (Some(node(1)), Some(node(2)));
+    opened.put(queued(second)).await;
+    opened.put(retries(first)).await;
+    opened.put(retries(None)).await;
+    assert_eq!(opened.store.owned(node(2), 10).await.unwrap().len(), 4);
+    let stored = opened.store.delivery(&acme(), id(1)).await.unwrap().unwrap();
+    assert_eq!(stored, delivery(1, "mail", 0), "its count and time stay as they were");
+    opened.put(retries(second)).await;
+    assert_eq!(opened.store.owned(node(2), 10).await.unwrap(), []);
 }
 
 pub(crate) async fn next_due_is_the_earliest_unowned(opened: &Opened) {

@@ -2,7 +2,7 @@
 
 use super::Opened;
 use crate::fixture::*;
-use machine::Time;
+use machine::{TenantId, Time, time::Span};
 use store::{rows::*, views::DeliveryFilter, *};
 use uuid::Uuid;
 
@@ -16,7 +16,15 @@ fn write(row: DeliveryRow) -> Write {
 
 async fn claim(opened: &Opened, workers: &[&str], now: i64, limit: usize) -> Vec<Claimed<DeliveryRow>> {
     let workers = workers.iter().map(|name| (*name).to_owned()).collect();
-    let ask = DeliveryAsk { node: node(1), now: Time(now), limit, workers, full: vec![], pace: None };
+    let ask = DeliveryAsk {
+        node: node(1),
+        now: Time(now),
+        limit,
+        workers,
+        full: vec![],
+        full_of: vec![],
+        pace: None,
+    };
     opened.store.claim_deliveries(&ask).await.unwrap()
 }
 
@@ -55,7 +63,7 @@ pub(crate) async fn a_node_claims_for_the_workers_that_it_has(opened: &Opened) {
     assert_eq!(ids(opened, &["ship", "mail"], 50, 10).await, [id(1), id(2)]);
     assert_eq!(opened.store.counts(Some(&acme())).await.unwrap().deliveries, 4);
     let listed = async |worker: Option<&str>, after| {
-        let filter = DeliveryFilter { worker: worker.map(str::to_owned) };
+        let filter = DeliveryFilter { worker: worker.map(str::to_owned), ..DeliveryFilter::default() };
         let rows = opened.store.deliveries(&acme(), &filter, after, 10).await.unwrap();
         rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
     };
@@ -77,10 +85,36 @@ pub(crate) async fn every_tenant_gets_its_share(opened: &Opened) {
         limit: 6,
         workers: vec!["mail".into()],
         full: vec![acme()],
+        full_of: vec![],
         pace: None,
     };
+    // A worker may have enough of one tenant's, and go on with another's.
+    let full_of = vec![(other.clone(), "mail".to_owned()), (acme(), "ship".to_owned())];
+    let but = DeliveryAsk { limit: 1, full: vec![], full_of, ..ask.clone() };
+    assert_eq!(opened.store.claim_deliveries(&but).await.unwrap()[0].tenant, acme());
     let claimed = opened.store.claim_deliveries(&ask).await.unwrap();
     assert!(claimed.len() == 1 && claimed.iter().all(|one| one.tenant == other), "{claimed:?}");
+}
+
+pub(crate) async fn what_is_lent_is_counted_until_it_is_answered(opened: &Opened) {
+    opened.put((1..=3).map(|n| write(delivery(n, "mail", 1))).collect()).await;
+    let loans = async |now| opened.store.loans(&acme(), "mail", Time(now)).await.unwrap();
+    assert_eq!(loans(10).await, Loans::default());
+    let loan = |limit, pace| Loan {
+        worker: "mail".into(),
+        now: Time(10),
+        until: Time(50),
+        limit,
+        pace,
+        lent_max: None,
+    };
+    assert_eq!(opened.store.lend(&acme(), &loan(2, None)).await.unwrap().len(), 2);
+    assert_eq!((loans(20).await.lent, loans(60).await.lent), (2, 0), "those whose time is over are nobody's");
+    let other = opened.store.loans(&tenant("zoo"), "mail", Time(20)).await.unwrap();
+    assert_eq!(other, Loans::default());
+    let pace = Pace { every: Span(1_000), burst: 1 };
+    assert_eq!(opened.store.lend(&acme(), &loan(2, Some(pace))).await.unwrap().len(), 1);
+    assert_eq!(loans(20).await, Loans { lent: 3, next_turn: Some(Time(1_010)) });
 }
 
 pub(crate) async fn of_one_key_one_comes_after_the_other(opened: &Opened) {
@@ -94,12 +128,26 @@ pub(crate) async fn of_one_key_one_comes_after_the_other(opened: &Opened) {
         .await;
     assert_eq!(ids(opened, &["mail"], 50, 10).await, [id(1), id(3), id(4)]);
     assert!(ids(opened, &["mail"], 50, 10).await.is_empty(), "the one before is under way");
-    let retry = Write::RetryDelivery { id: id(1), visible_at: Time(80), attempt: 1, last_error: None };
+    let owner = Some(node(1));
+    let retry = Write::RetryDelivery { id: id(1), owner, visible_at: Time(80), attempt: 1, last_error: None };
     opened.put(vec![retry]).await;
     assert!(ids(opened, &["mail"], 50, 10).await.is_empty(), "the one before comes again");
     assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(1)]);
     opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 1 }]).await;
     assert_eq!(ids(opened, &["mail"], 80, 10).await, [id(2)]);
+}
+
+/// Ids that are made in the same moment say nothing about the order.
+pub(crate) async fn they_come_in_the_order_in_which_they_were_written(opened: &Opened) {
+    let of = |numbers: [u128; 3], key: &str| commit(numbers.map(|n| write(keyed(n, key))).to_vec());
+    let free = [33, 32, 31].map(|n| write(delivery(n, "ship", 10)));
+    opened.commit(vec![of([9, 7, 8], "a"), of([3, 1, 2], "b"), commit(free.to_vec())]).await;
+    for (a, b) in [(9, 3), (7, 1), (8, 2)] {
+        assert_eq!(ids(opened, &["mail"], 50, 10).await, [id(a), id(b)]);
+        let done = [a, b].map(|n| Write::ConsumeDelivery { id: id(n), attempt: 0 });
+        opened.put(done.to_vec()).await;
+    }
+    assert_eq!(ids(opened, &["ship"], 50, 10).await, [33, 32, 31].map(id));
 }
 
 pub(crate) async fn a_delivery_says_what_comes_before_it(opened: &Opened) {
@@ -138,6 +186,7 @@ pub(crate) async fn what_is_lent_comes_back_unless_it_is_answered(opened: &Opene
     }
     let failed = Write::RetryDelivery {
         id: id(1),
+        owner: None,
         visible_at: Time(200),
         attempt: 2,
         last_error: Some(b"no".to_vec()),
@@ -160,6 +209,7 @@ pub(crate) async fn a_node_that_is_taken_over_loses_its_deliveries(opened: &Open
         limit: 10,
         workers: vec!["mail".into()],
         full: vec![],
+        full_of: vec![],
         pace: None,
     };
     let of_the_dead = DeliveryAsk { node: node(1), ..ask.clone() };
@@ -220,6 +270,76 @@ pub(crate) async fn workers_are_put_changed_and_deleted(opened: &Opened) {
     assert_eq!(opened.store.workers().await.unwrap(), []);
 }
 
+pub(crate) async fn types_of_events_are_put_changed_and_deleted(opened: &Opened) {
+    let put = async |row: EventTypeRow, expected_version| {
+        opened.commit(vec![commit(vec![Write::PutEventType { row, expected_version }])]).await.remove(0)
+    };
+    let changed = EventTypeRow { schema: b"true".to_vec(), updated_at: Time(9), ..event_type("paid", 2) };
+    assert_eq!(put(event_type("paid", 1), 0).await, Outcome::Committed);
+    assert_eq!(put(event_type("paid", 1), 0).await, Outcome::Conflict(Conflict::Version));
+    assert_eq!(put(event_type("paid", 3), 2).await, Outcome::Conflict(Conflict::Version));
+    assert_eq!(put(changed.clone(), 1).await, Outcome::Committed);
+    assert_eq!(opened.store.event_types().await.unwrap(), [Claimed { tenant: acme(), row: changed }]);
+    let delete = || vec![commit(vec![Write::DeleteEventType { name: "paid".into() }])];
+    assert_eq!(opened.commit(delete()).await, [Outcome::Committed]);
+    assert_eq!(opened.commit(delete()).await, [Outcome::Conflict(Conflict::Gone)]);
+    assert_eq!(opened.store.event_types().await.unwrap(), []);
+}
+
+pub(crate) async fn queues_say_how_much_they_hold(opened: &Opened) {
+    let store = &opened.store;
+    let beta = tenant("beta");
+    let kept = async |of: Option<&TenantId>| -> Vec<(&'static str, String, u64)> {
+        let rows = store.queues(of).await.unwrap();
+        rows.into_iter().map(|row| (row.kind.word(), row.name, row.depth)).collect()
+    };
+    let is = |kind: &'static str, name: &str, depth: u64| (kind, name.to_owned(), depth);
+    opened.put(vec![write(delivery(1, "mail", 10)), write(delivery(2, "mail", 90))]).await;
+    assert_eq!(kept(None).await, [is("delivery", "mail", 2)], "what was there before anybody asked");
+    let owned = DeliveryRow { owner: Some(node(1)), ..delivery(3, "mail", 10) };
+    opened.put(vec![write(owned), write(delivery(4, "index", 20)), Write::Call(call(1, 5, None))]).await;
+    let other = Commit { tenant: beta.clone(), writes: vec![write(delivery(1, "mail", 5))] };
+    assert_eq!(opened.commit(vec![other]).await, [Outcome::Committed]);
+    let target = call(1, 5, None).target;
+    assert_eq!(
+        kept(Some(&acme())).await,
+        [is("call", &target, 1), is("delivery", "index", 1), is("delivery", "mail", 3)]
+    );
+    assert_eq!(kept(None).await[2], is("delivery", "mail", 4));
+    let unclaimed = store.unclaimed(&acme(), "mail", Time(50)).await.unwrap();
+    assert_eq!(unclaimed, Unclaimed { ready: 1, later: 1, oldest: Some(Time(10)) });
+    let workers = ["mail", "index", "none"].map(str::to_owned);
+    let mut oldest = store.oldest(&workers).await.unwrap();
+    oldest.sort();
+    assert_eq!(oldest, [("index".to_owned(), Time(20)), ("mail".to_owned(), Time(5))]);
+    // A commit that loses, and one that spoils a batch, count nothing.
+    let twice = vec![Write::ConsumeDelivery { id: id(4), attempt: 0 }, write(delivery(1, "mail", 1))];
+    let gone = vec![write(delivery(9, "mail", 1)), Write::ConsumeDelivery { id: id(8), attempt: 0 }];
+    let fine = vec![Write::ConsumeDelivery { id: id(3), attempt: 0 }];
+    let ended = opened.commit([twice, gone, fine].into_iter().map(commit).collect()).await;
+    assert!(matches!(ended[0], Outcome::Rejected(_)) && ended[2] == Outcome::Committed, "{ended:?}");
+    assert_eq!(kept(Some(&acme())).await[1..], [is("delivery", "index", 1), is("delivery", "mail", 2)]);
+    // Held back, retried, dropped.
+    let held_back = |number: u128| Write::Debounce {
+        row: Box::new(delivery(number, "late", 40)),
+        key: "k".into(),
+        until: Time(99),
+    };
+    opened.put(vec![held_back(20)]).await;
+    opened.put(vec![held_back(21)]).await;
+    let (instance, token) = (call(1, 5, None).instance, 1);
+    opened.put(vec![Write::DropCall { instance, token }]).await;
+    opened.put(vec![Write::DropCall { instance, token }]).await;
+    assert_eq!(
+        kept(Some(&acme())).await,
+        [is("delivery", "index", 1), is("delivery", "late", 1), is("delivery", "mail", 2)]
+    );
+    // What connections have counted is put together, and says the same.
+    while store.retire(Time(0)).await.unwrap() {}
+    assert_eq!(kept(Some(&beta)).await, [is("delivery", "mail", 1)]);
+    assert_eq!(kept(None).await[2], is("delivery", "mail", 3));
+}
+
 pub(crate) async fn what_waits_is_counted_by_worker(opened: &Opened) {
     let rows = [delivery(1, "bus:a", 30), delivery(2, "bus:a", 10), delivery(3, "mail", 5)];
     opened.put(rows.into_iter().map(write).collect()).await;
@@ -278,6 +398,7 @@ pub(crate) async fn a_pace_is_kept_by_claims_and_loans(opened: &Opened) {
         limit: 10,
         workers: vec!["mail".into()],
         full: vec![],
+        full_of: vec![],
         pace,
     };
     let claim = async |now| opened.store.claim_deliveries(&ask(now)).await.unwrap().len();
@@ -309,7 +430,8 @@ pub(crate) async fn no_more_are_lent_at_once_than_allowed(opened: &Opened) {
     opened.put(vec![Write::ConsumeDelivery { id: id(1), attempt: 1 }]).await;
     assert_eq!(lend(31, 60).await, [id(3)]);
     // One that failed and comes again later is nobody's meanwhile.
-    let retry = Write::RetryDelivery { id: id(2), visible_at: Time(500), attempt: 1, last_error: None };
+    let (visible_at, last_error) = (Time(500), None);
+    let retry = Write::RetryDelivery { id: id(2), owner: None, visible_at, attempt: 1, last_error };
     opened.put(vec![retry]).await;
     assert_eq!(lend(32, 60).await, [id(4)]);
     assert_eq!(lend(60, 90).await, [id(3), id(5)], "those that were not answered in time are free");

@@ -2,11 +2,30 @@
 
 use super::Opened;
 use crate::fixture::*;
-use machine::Time;
+use machine::{
+    TenantId, Time,
+    state::{ENDED_WORDS, OPEN_WORDS},
+};
 use store::{rows::*, views::*, *};
 use uuid::Uuid;
 
 const ALL: Page = Page { after: None, limit: PAGE_MAX };
+
+pub(crate) async fn children_are_listed_whatever_their_status(opened: &Opened) {
+    let words: Vec<&str> = OPEN_WORDS.into_iter().chain(ENDED_WORDS).collect();
+    let parent = ParentRow { instance: id(90), token: 1, item: None };
+    let child = |(at, word): (usize, &&str)| InstanceRow {
+        parent: Some(parent),
+        status: (*word).to_owned(),
+        ..instance(at as u128 + 1)
+    };
+    opened.put(words.iter().enumerate().map(child).map(create_row).collect()).await;
+    opened.put(vec![create(90)]).await;
+    let filter = InstanceFilter { parent: Some(id(90)), ..InstanceFilter::default() };
+    let listed = opened.store.instances(&acme(), &filter, &ALL).await.unwrap();
+    let listed: Vec<&str> = listed.iter().rev().map(|view| view.row.status.as_str()).collect();
+    assert_eq!(listed, words);
+}
 
 pub(crate) async fn load_and_instance_show_what_was_written(opened: &Opened) {
     let row = InstanceRow {
@@ -244,7 +263,7 @@ pub(crate) async fn outbox_in_commit_order(opened: &Opened) {
         opened.put(vec![Write::Outbox(outbox(number))]).await;
     }
     let waiting = async |limit| -> Vec<Uuid> {
-        let rows = opened.store.outbox(limit).await.unwrap();
+        let rows = opened.store.outbox(&OutboxAsk::of(limit)).await.unwrap();
         rows.into_iter().map(|row| row.row.id).collect()
     };
     assert_eq!(waiting(10).await, [id(5), id(2), id(9), id(1)]);
@@ -254,8 +273,36 @@ pub(crate) async fn outbox_in_commit_order(opened: &Opened) {
     opened.put(vec![Write::OutboxSent { ids: vec![id(1)] }]).await;
     opened.put(vec![Write::Outbox(outbox(1))]).await;
     assert_eq!(waiting(10).await, [id(2), id(1)]);
-    let row = opened.store.outbox(1).await.unwrap().remove(0);
+    let row = opened.store.outbox(&OutboxAsk::of(1)).await.unwrap().remove(0);
     assert_eq!(row, Claimed { tenant: acme(), row: outbox(2) });
+}
+
+/// Whoever emits much, or cannot be published, holds up nobody else.
+pub(crate) async fn outbox_in_shares(opened: &Opened) {
+    let many = (1..=20).map(|number| Write::Outbox(outbox(number)));
+    opened.put(many.collect()).await;
+    let zoo = tenant("zoo");
+    let few =
+        Commit { tenant: zoo.clone(), writes: vec![Write::Outbox(outbox(50)), Write::Outbox(outbox(51))] };
+    assert_eq!(opened.commit(vec![few]).await, [Outcome::Committed]);
+    let found = async |ask: OutboxAsk| -> Vec<(TenantId, Uuid)> {
+        let rows = opened.store.outbox(&ask).await.unwrap();
+        rows.into_iter().map(|one| (one.tenant, one.row.id)).collect()
+    };
+    let of = |name: &str, ids: &[u128]| -> Vec<(TenantId, Uuid)> {
+        ids.iter().map(|number| (tenant(name), id(*number))).collect()
+    };
+    assert_eq!(found(OutboxAsk::of(4)).await, [of("acme", &[1, 2]), of("zoo", &[50, 51])].concat());
+    let but = OutboxAsk { but_tenants: vec![acme()], ..OutboxAsk::of(4) };
+    assert_eq!(found(but).await, of("zoo", &[50, 51]));
+    // Of the keys of a tenant those that are left out hold up no other.
+    let key = outbox(1).key;
+    opened.put(vec![Write::Outbox(OutboxRow { key: "another \" key".to_owned(), ..outbox(30) })]).await;
+    let but = OutboxAsk { but_keys: vec![(acme(), key.clone())], ..OutboxAsk::of(4) };
+    assert_eq!(found(but).await, [of("acme", &[30]), of("zoo", &[50, 51])].concat());
+    let both = vec![(acme(), key.clone()), (acme(), "another \" key".to_owned()), (zoo, key)];
+    assert_eq!(found(OutboxAsk { but_keys: both, ..OutboxAsk::of(4) }).await, []);
+    assert_eq!(found(OutboxAsk::of(1)).await, of("acme", &[1]), "who waits longest comes first");
 }
 
 pub(crate) async fn dead_letters_by_filter(opened: &Opened) {

@@ -4,6 +4,7 @@
 //! A new adapter adds one `open` function and one `suite!` line.
 
 mod batch;
+mod batches;
 mod claim;
 mod delivery;
 mod error;
@@ -15,6 +16,7 @@ mod list;
 mod node;
 mod payload;
 mod purge;
+mod query;
 mod schedule;
 mod secret;
 mod standing;
@@ -117,19 +119,24 @@ macro_rules! every_case {
                     late_guard_undoes_the_commit_alone bad_row_in_a_batch_of_500 commits_take_effect_in_order
                     empty_batches_and_commits concurrent_calls_all_land
                 }
+                batches {
+                    a_batch_is_guarded_and_found_when_due items_are_settled_once_and_counted
+                    settling_goes_with_the_rest_of_its_commit a_parked_tenants_batches_wait batches_that_ended_go_by_age
+                }
                 claim {
                     takes_backlog_once_in_due_order born_owned_rows_are_never_returned calls_are_claimed_from_every_tenant_in_equal_shares
                     a_crowded_queue_is_shared_out_by_weight tenants_change_where_something_is_given
                 owned_rows_are_known_and_released_by_name
                 retry_makes_backlog_again
+                a_retry_that_comes_late_takes_nothing_from_its_new_owner
                     next_due_is_the_earliest_unowned limit_holds a_row_says_where_it_stands
                     an_outlook_says_what_every_pump_would_ask
                 }
                 delivery {
-                    a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share
-                    of_one_key_one_comes_after_the_other a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
+                    a_node_claims_for_the_workers_that_it_has every_tenant_gets_its_share what_is_lent_is_counted_until_it_is_answered
+                    of_one_key_one_comes_after_the_other they_come_in_the_order_in_which_they_were_written a_delivery_says_what_comes_before_it what_is_lent_comes_back_unless_it_is_answered
                     a_node_that_is_taken_over_loses_its_deliveries an_event_stays_while_it_may_be_waited_for
-                    workers_are_put_changed_and_deleted what_waits_is_counted_by_worker
+                    workers_are_put_changed_and_deleted types_of_events_are_put_changed_and_deleted queues_say_how_much_they_hold what_waits_is_counted_by_worker
                     of_events_that_are_held_back_the_last_is_delivered_once
                     a_pace_is_kept_by_claims_and_loans
                     no_more_are_lent_at_once_than_allowed
@@ -158,8 +165,8 @@ macro_rules! every_case {
                 list {
                     load_and_instance_show_what_was_written changes_leave_the_rest history_runs_upwards
                     pages_run_newest_first a_page_may_begin_at_an_id_that_is_not_there filters_select by_business_key definitions_by_semver
-                    outbox_in_commit_order dead_letters_by_filter counts_add_up
-                    an_instance_is_moved_in_both_tables
+                    outbox_in_commit_order outbox_in_shares dead_letters_by_filter counts_add_up
+                    an_instance_is_moved_in_both_tables children_are_listed_whatever_their_status
                 }
                 node {
                     strangers_are_fenced taken_over_node_lands_nothing take_over_frees_rows leaving_frees_rows
@@ -171,6 +178,10 @@ macro_rules! every_case {
                     an_instance_goes_with_all_its_rows what_is_needed_stays keys_of_starts_go_by_age
                     a_call_is_bounded_and_goes_on_from_its_mark a_large_instance_takes_several_calls
                     records_of_due_times_go_by_age
+                }
+                query {
+                    instances_are_found_by_every_field a_query_is_paged_like_any_list
+                    dead_letters_are_found_by_every_field deliveries_are_found_by_every_field
                 }
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions

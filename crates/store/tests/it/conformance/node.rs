@@ -185,7 +185,15 @@ pub(crate) async fn a_take_over_is_counted_and_leaving_is_not(opened: &Opened) {
 /// Claims one row of each kind and says how often it was taken over.
 async fn counts(opened: &Opened, node: uuid::Uuid) -> [u32; 4] {
     let (store, now) = (&opened.store, Time(1));
-    let ask = DeliveryAsk { node, now, limit: 9, workers: vec!["mail".into()], full: vec![], pace: None };
+    let ask = DeliveryAsk {
+        node,
+        now,
+        limit: 9,
+        workers: vec!["mail".into()],
+        full: vec![],
+        full_of: vec![],
+        pace: None,
+    };
     [
         store.claim_signals(node, now, 9).await.unwrap()[0].row.taken_over,
         store.claim_timers(node, now, 9).await.unwrap()[0].row.taken_over,

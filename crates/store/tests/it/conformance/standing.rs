@@ -33,7 +33,8 @@ fn work(due: i64) -> Vec<Write> {
 async fn found(opened: &Opened, now: i64) -> Vec<(TenantId, char)> {
     let (store, now) = (&opened.store, Time(now));
     let workers = vec!["mail".to_owned()];
-    let ask = DeliveryAsk { node: node(1), now, limit: 9, workers, full: vec![], pace: None };
+    let ask =
+        DeliveryAsk { node: node(1), now, limit: 9, workers, full: vec![], full_of: vec![], pace: None };
     let mut found = Vec::new();
     found
         .extend(store.claim_signals(node(1), now, 9).await.unwrap().into_iter().map(|one| (one.tenant, 's')));
@@ -41,7 +42,7 @@ async fn found(opened: &Opened, now: i64) -> Vec<(TenantId, char)> {
     let calls = store.claim_calls(node(1), now, 9, &[]).await.unwrap();
     found.extend(calls.into_iter().map(|one| (one.tenant, 'c')));
     found.extend(store.claim_deliveries(&ask).await.unwrap().into_iter().map(|one| (one.tenant, 'd')));
-    found.extend(store.outbox(9).await.unwrap().into_iter().map(|one| (one.tenant, 'o')));
+    found.extend(store.outbox(&OutboxAsk::of(9)).await.unwrap().into_iter().map(|one| (one.tenant, 'o')));
     found.extend(store.due_schedules(now, 9).await.unwrap().into_iter().map(|one| (one.tenant, 'e')));
     found
 }

@@ -65,7 +65,7 @@ pub(crate) async fn same_ids_never_mix(opened: &Opened) {
     assert!(claimed.iter().all(|one| one.row.envelope == one.tenant.as_str().as_bytes()), "{claimed:?}");
     let claimed = store.claim_calls(node(1), Time(0), 9, &[]).await.unwrap();
     assert!(claimed.iter().all(|one| one.row.envelope == one.tenant.as_str().as_bytes()), "{claimed:?}");
-    let events = store.outbox(9).await.unwrap();
+    let events = store.outbox(&OutboxAsk::of(9)).await.unwrap();
     assert!(events.iter().all(|one| one.row.event == one.tenant.as_str().as_bytes()), "{events:?}");
 }
 
@@ -90,9 +90,9 @@ pub(crate) async fn consuming_needs_the_tenant(opened: &Opened) {
     let plain = vec![
         Write::DropCall { instance, token },
         Write::DropTimer { instance, token },
-        Write::RetryCall { instance, token, visible_at: Time(9), attempt: 9, last_error: None },
-        Write::RetryTimer { instance, token, visible_at: Time(9), attempt: 9 },
-        Write::RetrySignal { id: id(1), visible_at: Time(9), attempt: 9 },
+        Write::RetryCall { instance, token, owner: None, visible_at: Time(9), attempt: 9, last_error: None },
+        Write::RetryTimer { instance, token, owner: None, visible_at: Time(9), attempt: 9 },
+        Write::RetrySignal { id: id(1), owner: None, visible_at: Time(9), attempt: 9 },
         Write::OutboxSent { ids: vec![id(1)] },
         Write::UpdateInstance(Box::new(change(1, "cancelled"))),
         Write::RevokeKey { id: "left".into(), at: Time(9) },
