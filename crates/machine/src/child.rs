@@ -28,6 +28,7 @@ pub const RESULTS: &str = "@map-results";
 
 /// The definition a child is an instance of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Workflow {
     pub namespace: String,
     pub name: String,
@@ -86,11 +87,12 @@ pub struct Item {
 
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "camelCase")]
+#[serde(tag = "status", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Outcome {
     Completed { output: Data },
     Faulted { error: Fault },
-    Cancelled,
+    // In braces, as other words without members are: without them, members that are not known would pass unseen.
+    Cancelled {},
 }
 
 impl Outcome {
@@ -99,7 +101,7 @@ impl Outcome {
         match self {
             Outcome::Completed { .. } => None,
             Outcome::Faulted { error } => Some(Fault { instance: None, ..error.clone() }),
-            Outcome::Cancelled => {
+            Outcome::Cancelled {} => {
                 Some(Fault::new(crate::fault::Kind::Runtime, "the child instance was cancelled"))
             }
         }
@@ -166,6 +168,7 @@ pub struct Map {
 
 /// What a call to [`START`] holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StartCall {
     pub workflow: Workflow,
     pub input: Data,
@@ -177,6 +180,7 @@ pub struct StartCall {
 
 /// What a call to [`START_ITEMS`] holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StartItemsCall {
     pub workflow: Workflow,
     pub items: Uuid,
@@ -190,6 +194,7 @@ pub struct StartItemsCall {
 
 /// What a call to [`CLOSE_ITEMS`] holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CloseItemsCall {
     /// Of the wait whose children are to be cancelled.
     pub token: u64,
@@ -197,6 +202,7 @@ pub struct CloseItemsCall {
 
 /// What a call to [`RESULTS`] holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ResultsCall {
     pub results: Uuid,
     pub total: u64,

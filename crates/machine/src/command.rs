@@ -140,7 +140,7 @@ pub struct Incident {
 
 /// What ties an instance to the request that began it; handed on to everything it causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Trace {
     /// W3C trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,6 +289,7 @@ pub struct Call {
 
 /// A text that stands for a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Placeholder {
     pub mark: String,
     /// The secret's name, then the keys inside it.
@@ -297,6 +298,7 @@ pub struct Placeholder {
 
 /// How a request proves who sends it. Credentials may hold marks of secrets, never their values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Authentication {
     pub scheme: Scheme,
     pub credentials: Credentials,
@@ -313,6 +315,7 @@ pub enum Credentials {
 
 /// What `Call::input` holds for the target `http`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HttpRequest {
     pub method: String,
     pub url: String,
@@ -330,6 +333,7 @@ pub struct HttpRequest {
 
 /// What `Call::input` holds for the target `openapi`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OpenApiRequest {
     /// URL of the document that describes the operation.
     pub document: String,
@@ -348,6 +352,7 @@ pub struct OpenApiRequest {
 
 /// What `Call::input` holds for the target [`SCRIPT`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScriptRequest {
     pub code: String,
     #[serde(default)]

@@ -192,7 +192,7 @@ impl Turn<'_> {
                 let output = self.top(wait.branch).input().clone();
                 self.push(wait.branch, Next::Complete { output, then: None });
             }
-            WaitKind::Retry => self.push(wait.branch, Next::Attempt),
+            WaitKind::Retry => self.push(wait.branch, Next::Attempt {}),
             _ => self.timed_out(&wait)?,
         }
         Ok(true)
@@ -243,10 +243,10 @@ impl Turn<'_> {
 
     fn hop(&mut self, branch: u32, next: Next) -> Result<(), Stop> {
         match next {
-            Next::Begin => self.begin_workflow(),
+            Next::Begin {} => self.begin_workflow(),
             Next::Enter { data } => self.enter(branch, data),
-            Next::Attempt if matches!(self.top(branch).body, Body::Map(_)) => self.map_again(branch),
-            Next::Attempt => self.begin_attempt(branch),
+            Next::Attempt {} if matches!(self.top(branch).body, Body::Map(_)) => self.map_again(branch),
+            Next::Attempt {} => self.begin_attempt(branch),
             Next::Iterate { data } => self.iterate(branch, data),
             Next::Complete { output, then } => self.complete(branch, output, then),
             Next::Finish { output } => self.finish(output),
@@ -255,7 +255,7 @@ impl Turn<'_> {
 
     /// Remembers the hop, so that `Retry` makes it again and nothing before it.
     fn hop_faulted(&mut self, branch: u32, next: Next, fault: Fault) -> Ran<()> {
-        let workflows_own = matches!(next, Next::Begin | Next::Finish { .. });
+        let workflows_own = matches!(next, Next::Begin {} | Next::Finish { .. });
         // A step that faulted on its way in is entered anew from its frame.
         if !matches!(next, Next::Enter { .. })
             && let Some(own) = self.state.branch_mut(branch)

@@ -59,6 +59,7 @@ pub const TYPE_BASE: &str = "https://serverlessworkflow.io/spec/1.0.0/errors/";
 
 /// One error of the language.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fault {
     #[serde(rename = "type")]
     pub error_type: String,
@@ -72,6 +73,9 @@ pub struct Fault {
     pub instance: Option<String>,
 }
 
+/// Its members as they are stored.
+const MEMBERS: [&str; 5] = ["type", "status", "title", "detail", "instance"];
+
 impl Fault {
     pub fn new(kind: Kind, detail: impl Into<String>) -> Fault {
         Fault {
@@ -81,6 +85,13 @@ impl Fault {
             detail: Some(storable(detail.into())),
             instance: None,
         }
+    }
+
+    /// A stored fault as far as this build knows it, for whoever only looks: it is not written back.
+    pub fn shown(stored: &[u8]) -> Option<Fault> {
+        let mut members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(stored).ok()?;
+        members.retain(|name, _| MEMBERS.contains(&name.as_str()));
+        serde_json::from_value(members.into()).ok()
     }
 
     /// The fault as the object that `catch.as` binds and the API shows.
@@ -112,4 +123,20 @@ fn standard_word(error_type: &str) -> Option<&str> {
     let word =
         rest.strip_prefix("/spec/1.0.0/errors/").or_else(|| rest.strip_prefix("/dsl/errors/types/"))?;
     Some(word.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_a_newer_build_is_shown_as_far_as_it_is_known_and_read_by_nobody() {
+        let fault = Fault { instance: Some("/do/0/a".to_owned()), ..Fault::new(Kind::Timeout, "late") };
+        let mut json = serde_json::to_value(&fault).expect("plain JSON");
+        assert_eq!(Fault::shown(json.to_string().as_bytes()), Some(fault.clone()));
+        json["dreams"] = 1.into();
+        assert_eq!(Fault::shown(json.to_string().as_bytes()), Some(fault));
+        let error = serde_json::from_value::<Fault>(json).expect_err("a member is not known");
+        assert!(crate::newer::says_unknown(&error), "{error}");
+    }
 }

@@ -34,6 +34,29 @@ pub fn lost(stored: &Value, read: &Value) -> Option<String> {
     }
 }
 
+/// The pointer of a member of `given` that `read` does without, whatever it says: for what is written with all its members.
+pub fn unknown(given: &Value, read: &Value) -> Option<String> {
+    let (Value::Object(given), Value::Object(read)) = (given, read) else { return None };
+    given.iter().find_map(|(key, value)| match read.get(key) {
+        Some(read) => unknown(value, read).map(|rest| format!("/{key}{rest}")),
+        None => Some(format!("/{key}")),
+    })
+}
+
+/// Puts into `fresh` what this build does not know of `stored`: the members that were lost when it was read as `read`.
+pub fn keep(stored: &Value, read: &Value, fresh: &mut Value) {
+    let (Value::Object(stored), Value::Object(read), Value::Object(fresh)) = (stored, read, fresh) else {
+        return;
+    };
+    for (key, value) in stored {
+        match (read.get(key), fresh.get_mut(key)) {
+            (None, None) => drop(fresh.insert(key.clone(), value.clone())),
+            (Some(read), Some(fresh)) => keep(value, read, fresh),
+            _ => {}
+        }
+    }
+}
+
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -54,6 +77,22 @@ mod tests {
     fn what_says_nothing_is_not_lost() {
         let stored = json!({ "a": 1, "b": null, "c": [], "d": { "e": false, "f": "x" } });
         assert_eq!(lost(&stored, &json!({ "a": 2, "d": { "f": "y", "g": 1 } })), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_kept_and_what_is_known_is_replaced() {
+        let stored = json!({ "a": 1, "new": [1], "b": { "c": 1, "newer": 2 }, "d": { "newest": 3 } });
+        let read = json!({ "a": 1, "b": { "c": 1 }, "d": null });
+        let mut fresh = json!({ "a": 2, "b": { "c": null }, "d": null });
+        keep(&stored, &read, &mut fresh);
+        assert_eq!(fresh, json!({ "a": 2, "new": [1], "b": { "c": null, "newer": 2 }, "d": null }));
+    }
+
+    #[test]
+    fn a_member_that_is_not_known_is_named_even_if_it_says_nothing() {
+        let read = json!({ "a": { "b": 1 }, "c": null });
+        assert_eq!(unknown(&json!({ "a": { "b": 2 } }), &read), None);
+        assert_eq!(unknown(&json!({ "a": { "b": 2, "new": false } }), &read).as_deref(), Some("/a/new"));
     }
 
     #[test]

@@ -127,13 +127,13 @@ pub enum Act {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_up: Option<GivenUp>,
     },
-    Cancel,
+    Cancel {},
 }
 
 impl Act {
     /// True if it ends the instance, and with it every frame.
     pub fn ends_all(&self) -> bool {
-        matches!(self, Act::Finish { .. } | Act::Fault { .. } | Act::Cancel)
+        matches!(self, Act::Finish { .. } | Act::Fault { .. } | Act::Cancel {})
     }
 }
 

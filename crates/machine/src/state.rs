@@ -134,11 +134,11 @@ impl Branch {
 #[serde(tag = "hop", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Next {
     /// Begin the workflow: its own input and limit.
-    Begin,
+    Begin {},
     /// Enter the step at the cursor of the top frame, or the fork branch's own step.
     Enter { data: Data },
     /// Go through the `try` list of the top frame (again).
-    Attempt,
+    Attempt {},
     /// Begin the iteration of the top frame's index, or end the loop.
     Iterate { data: Data },
     /// End the top step with its raw output.
@@ -387,7 +387,7 @@ impl State {
     /// True once the instance was told to cancel and something must be settled first.
     pub fn is_cancelling(&self) -> bool {
         let ending = self.ending.as_ref().is_some_and(|ending| ending.status == Status::Cancelled);
-        ending || self.closings.iter().any(|closing| closing.act == Act::Cancel)
+        ending || self.closings.iter().any(|closing| closing.act == Act::Cancel {})
     }
 
     /// The status word of the API.

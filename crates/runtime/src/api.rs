@@ -230,7 +230,7 @@ pub struct DevClock {
 
 /// What a tenant says of an address that events are sent to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Webhook {
     pub url: String,
     /// Types of events; one that ends with `*` is the beginning of a type.

@@ -8,8 +8,9 @@ use crate::{
     guards::{self, Blocked, Target, TargetKind},
     held::Hold,
     lanes::Item,
-    lost, newer, scripts, slots, spans, trace,
+    lost, scripts, slots, spans, trace,
     turn::{Source, Work},
+    unbegun::{self, Stop, Unbegun},
 };
 use futures_util::FutureExt;
 use machine::{
@@ -17,6 +18,7 @@ use machine::{
     command::{Call, GivenUp, SCRIPT},
     fault::{self},
     id,
+    newer::says_unknown,
     time::Span,
 };
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -98,7 +100,10 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     }
     let mut call: Call = match serde_json::from_slice(&row.envelope) {
         Ok(call) => call,
-        Err(error) if newer::leave_call(engine, &tenant, &row, &error).await => return,
+        Err(error) if says_unknown(&error) => {
+            drop(reservation);
+            return unbegun::put_back(engine, &tenant, &row, Unbegun::Newer(error.to_string()), hold).await;
+        }
         Err(error) => {
             let mut work = work(&tenant, &row, Command::Pause, hold);
             return dead_letters::bury(engine, &mut work, Reason::Deserialization, &error.to_string());
@@ -126,6 +131,13 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     );
     let attempted = egress::discreetly(attempt(engine, &tenant, &row, &call).instrument(span));
     let Some(attempted) = while_wanted(attempted, &row, &hold).await else { return };
+    let attempted = match attempted {
+        Ok(attempted) => attempted,
+        Err(unbegun) => {
+            drop(reservation);
+            return unbegun::put_back(engine, &tenant, &row, unbegun, hold).await;
+        }
+    };
     note(engine, &tenant, target.as_ref(), &row, &attempted);
     let micros = engine.clock.steady_micros() - began;
     // Tenants choose names at will; only those this node knows become labels.
@@ -133,6 +145,13 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
     let target = if known { row.target.as_str() } else { "other" };
     engine.metrics.message(tenant.as_str(), target, attempted.outcome(), micros);
     spans::of_call(engine, &tenant, &row, &call, (micros, attempted.failure()));
+    let ended = Item { tenant, row, reservation, hold };
+    settle(engine, ended, attempted).await;
+}
+
+/// Makes durable what the attempt came to.
+async fn settle(engine: &Arc<Engine>, item: Item<CallRow>, attempted: Attempted) {
+    let Item { tenant, row, reservation, hold } = item;
     match attempted {
         Attempted::Done(result) => {
             let command = Command::CallDone { token: row.token, result };
@@ -190,10 +209,10 @@ fn note(engine: &Engine, tenant: &TenantId, target: Option<&Target>, row: &CallR
 /// Makes the attempt. Nothing comes of a script that nobody waits for any more: it leaves its place in the sandbox to
 /// others. Any other call has effects outside, and comes to its end.
 async fn while_wanted(
-    attempt: impl Future<Output = Attempted>,
+    attempt: impl Future<Output = Result<Attempted, Unbegun>>,
     row: &CallRow,
     hold: &Hold,
-) -> Option<Attempted> {
+) -> Option<Result<Attempted, Unbegun>> {
     let attempted = tokio::select! {
         biased;
         attempted = AssertUnwindSafe(attempt).catch_unwind() => attempted,
@@ -201,12 +220,17 @@ async fn while_wanted(
     };
     Some(attempted.unwrap_or_else(|_| {
         let fault = Fault::new(fault::Kind::Runtime, "handling the call panicked");
-        Attempted::Failed { fault, exhausted: true }
+        Ok(Attempted::Failed { fault, exhausted: true })
     }))
 }
 
 /// Hands the call to its worker or endpoint.
-async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
+async fn attempt(
+    engine: &Engine,
+    tenant: &TenantId,
+    row: &CallRow,
+    call: &Call,
+) -> Result<Attempted, Unbegun> {
     match row.target.as_str() {
         HTTP => return engine.egress.http(tenant, call).await,
         OPENAPI => return engine.egress.openapi(tenant, call).await,
@@ -217,11 +241,11 @@ async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call)
     }
     match engine.callees.worker(&row.target, call.version.as_deref()) {
         Ok(worker) => run_worker(engine, worker, tenant, row, call).await,
-        Err(failure) => Attempted::Again { after: NO_WORKER_WAIT, attempt: row.attempt, failure },
+        Err(failure) => Ok(Attempted::Again { after: NO_WORKER_WAIT, attempt: row.attempt, failure }),
     }
 }
 
-fn work(tenant: &TenantId, row: &CallRow, command: Command, hold: Hold) -> Work {
+pub(crate) fn work(tenant: &TenantId, row: &CallRow, command: Command, hold: Hold) -> Work {
     Work {
         guards: vec![Write::ConsumeCall { instance: row.instance, token: row.token }],
         source: Source::Call(Box::new(row.clone())),
@@ -259,7 +283,7 @@ async fn run_worker(
     tenant: &TenantId,
     row: &CallRow,
     call: &Call,
-) -> Attempted {
+) -> Result<Attempted, Unbegun> {
     let context = Context {
         tenant: tenant.clone(),
         instance: id::show(id::Kind::Instance, row.instance),
@@ -274,7 +298,8 @@ async fn run_worker(
         true => (call.input.clone(), None),
         false => match engine.egress.reveal_to_worker(tenant, call).await {
             Ok((input, secrets)) => (input, Some(secrets)),
-            Err(fault) => return Attempted::Failed { fault, exhausted: false },
+            Err(Stop::Fault(fault)) => return Ok(Attempted::Failed { fault, exhausted: false }),
+            Err(Stop::Unbegun(unbegun)) => return Err(unbegun),
         },
     };
     let handling = AssertUnwindSafe(worker.worker.handle(&context, input)).catch_unwind();
@@ -288,23 +313,23 @@ async fn run_worker(
         None => outcome,
     };
     let (failure, after) = match outcome {
-        Outcome::Done(data) => return accept(engine, data),
+        Outcome::Done(data) => return Ok(accept(engine, data)),
         Outcome::Fail(failure) => {
-            return Attempted::Failed {
+            return Ok(Attempted::Failed {
                 exhausted: failure.class == Class::Poison,
                 fault: fault_of(&failure),
-            };
+            });
         }
         Outcome::Retry { failure, after } => (failure, after),
     };
-    match worker.retry.delay(row.attempt, engine.entropy.unit()) {
+    Ok(match worker.retry.delay(row.attempt, engine.entropy.unit()) {
         None => Attempted::Failed { fault: fault_of(&failure), exhausted: true },
         Some(delay) => Attempted::Again {
             after: delay.max(after.unwrap_or(Span::ZERO)),
             attempt: row.attempt + 1,
             failure: failure.message,
         },
-    }
+    })
 }
 
 /// A worker's answer without the secrets it was given.

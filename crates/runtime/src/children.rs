@@ -15,6 +15,7 @@ use crate::{
     rows::{self, Born},
     slots::{self, Cached},
     turn::{self, Source, Undecided, Work},
+    unbegun::{self, Unbegun},
 };
 use futures_util::FutureExt;
 use machine::{
@@ -23,6 +24,7 @@ use machine::{
     command::{Call, Trace},
     fault::Kind,
     id,
+    newer::says_unknown,
     state::BusinessReference,
     time::Span,
 };
@@ -130,6 +132,8 @@ pub(crate) enum Stop {
     Fault(Fault),
     /// Look again later.
     Again(String),
+    /// It is not this node's to answer.
+    Unbegun(Unbegun),
 }
 
 impl From<Fault> for Stop {
@@ -187,6 +191,7 @@ pub(crate) async fn handle(engine: &Arc<Engine>, tenant: &TenantId, row: &CallRo
             fail(engine, tenant, row, fault);
             drop(hold);
         }
+        Err(Stop::Unbegun(unbegun)) => unbegun::put_back(engine, tenant, row, unbegun, hold).await,
         Err(Stop::Again(why)) => {
             // The longer it has waited already the longer it may wait: what it waits for may take hours.
             let age = engine.now().since(row.created_at);
@@ -213,8 +218,10 @@ fn work(tenant: &TenantId, row: &CallRow, command: Command) -> Work {
 
 /// What the call holds.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(call: &Call) -> Result<T, Stop> {
-    serde_json::from_value(call.input.to_json())
-        .map_err(|error| Stop::Fault(Fault::new(Kind::Runtime, format!("not a call of the engine: {error}"))))
+    unbegun::read(call, "a call of the engine").map_err(|stop| match stop {
+        unbegun::Stop::Fault(fault) => Stop::Fault(fault),
+        unbegun::Stop::Unbegun(unbegun) => Stop::Unbegun(unbegun),
+    })
 }
 
 /// The program of the definition that a step names.
@@ -264,23 +271,28 @@ async fn start(engine: &Arc<Engine>, tenant: &TenantId, row: &CallRow, call: &Ca
     Ok(Answer::Tell { command: Box::new(command), also, offspring: vec![offspring] })
 }
 
-/// How a child ended, as its row tells: for ends that are too large for a signal.
+/// How a child ended, as its row tells: for ends that are too large for a signal. What is wrong with the row, if a newer
+/// build wrote it.
 pub(crate) async fn outcome_of(
     engine: &Engine,
     tenant: &TenantId,
     child: Uuid,
-) -> Result<Outcome, store::Error> {
-    let Some(view) = engine.store.instance(tenant, child).await? else { return Ok(Outcome::Cancelled) };
-    Ok(match view.row.status.as_str() {
+) -> Result<Result<Outcome, serde_json::Error>, store::Error> {
+    let view = engine.store.instance(tenant, child).await?;
+    let Some(view) = view else { return Ok(Ok(Outcome::Cancelled {})) };
+    Ok(Ok(match view.row.status.as_str() {
         "completed" => {
             let output = view.row.output.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             Outcome::Completed { output: output.unwrap_or_default() }
         }
-        "cancelled" => Outcome::Cancelled,
+        "cancelled" => Outcome::Cancelled {},
         _ => {
-            let error = view.row.error.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let error = match view.row.error.map(|bytes| serde_json::from_slice(&bytes)) {
+                Some(Err(error)) if says_unknown(&error) => return Ok(Err(error)),
+                error => error.and_then(Result::ok),
+            };
             let unknown = || Fault::new(Kind::Runtime, "the child's error was not recorded");
             Outcome::Faulted { error: error.unwrap_or_else(unknown) }
         }
-    })
+    }))
 }

@@ -7,18 +7,22 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 /// Where the runtime gets the time from.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Time;
-    /// Returns once `now()` is at least `time`.
+    /// Returns once `now()` is at least `time`, or has jumped: whoever waits looks again.
     async fn sleep_until(&self, time: Time);
     /// A steadily rising number of microseconds, for measuring lengths only.
     fn steady_micros(&self) -> u64;
-    /// The store said so, some time after this clock's `steady_micros` were `asked_at`. For a clock that goes by it.
-    fn heard(&self, _now: Time, _asked_at: u64) {}
+    /// The store said so, some time after this clock's `steady_micros` were `asked_at`. For a clock that goes by it: `true`
+    /// if it jumped.
+    fn heard(&self, _now: Time, _asked_at: u64) -> bool {
+        false
+    }
     /// How much later than `now()` it may be. What must not be early by anybody's clock is written that much later.
     fn doubt(&self) -> Span {
         Span::ZERO
@@ -86,6 +90,7 @@ pub struct SharedClock {
     ahead: AtomicI64,
     doubt: AtomicI64,
     bounds: parking_lot::Mutex<Bounds>,
+    jumped: Notify,
 }
 
 /// A change of the store's clock, in microseconds, that is worth a word. Smaller ones are how clocks are kept right.
@@ -136,7 +141,7 @@ impl SharedClock {
     pub fn new(now: Time, asked_at: u64) -> SharedClock {
         let bounds = Bounds::new(now, asked_at, SystemClock.steady_micros());
         let (ahead, doubt) = (AtomicI64::new(bounds.least), AtomicI64::new(bounds.doubt()));
-        SharedClock { ahead, doubt, bounds: parking_lot::Mutex::new(bounds) }
+        SharedClock { ahead, doubt, bounds: parking_lot::Mutex::new(bounds), jumped: Notify::new() }
     }
 }
 
@@ -148,9 +153,15 @@ impl Clock for SharedClock {
 
     #[allow(clippy::disallowed_methods)] // this is a clock
     async fn sleep_until(&self, time: Time) {
+        let mut jumped = std::pin::pin!(self.jumped.notified());
+        // Before looking: a jump between the look and the sleep is heard.
+        jumped.as_mut().enable();
         while self.now() < time {
             let left = time.since(self.now()).0.clamp(0, 60_000_000) as u64;
-            tokio::time::sleep(Duration::from_micros(left)).await;
+            tokio::select! {
+                () = jumped.as_mut() => return,
+                () = tokio::time::sleep(Duration::from_micros(left)) => {}
+            }
         }
     }
 
@@ -158,19 +169,22 @@ impl Clock for SharedClock {
         SystemClock.steady_micros()
     }
 
-    fn heard(&self, now: Time, asked_at: u64) {
+    fn heard(&self, now: Time, asked_at: u64) -> bool {
         let mut bounds = self.bounds.lock();
         let (fresh, moved) = bounds.heard(now, asked_at, SystemClock.steady_micros());
         *bounds = fresh;
-        if moved.abs() >= JUMP_MIN {
+        self.doubt.store(bounds.doubt(), Ordering::Relaxed);
+        self.ahead.store(bounds.least, Ordering::Relaxed);
+        let jumped = moved.abs() >= JUMP_MIN;
+        if jumped {
+            self.jumped.notify_waiters();
             let seconds = moved as f64 / 1e6;
             tracing::warn!(
                 seconds,
                 "the clock of the database was moved: timers, schedules and leases go by it"
             );
         }
-        self.doubt.store(bounds.doubt(), Ordering::Relaxed);
-        self.ahead.store(bounds.least, Ordering::Relaxed);
+        jumped
     }
 
     fn doubt(&self) -> Span {
@@ -236,6 +250,19 @@ mod tests {
         assert!((2_990_000..=3_000_000).contains(&moved), "{moved}");
         let (_, moved) = forward.heard(Time(103 * SECOND), 10_000_000, 10_001_000);
         assert!((-10_000_000..=-9_990_000).contains(&moved), "{moved}");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_time_looks_again_once_the_clock_was_moved() {
+        const HOUR: i64 = 3_600_000_000;
+        let clock = SharedClock::new(Time(10 * HOUR), SystemClock.steady_micros());
+        for hours in [20, 5] {
+            // Polled first: it waits when the clock is moved. Neither time would come while a test runs.
+            tokio::join!(biased; clock.sleep_until(Time(100 * HOUR)), async {
+                assert!(clock.heard(Time(hours * HOUR), clock.steady_micros()));
+            });
+        }
+        assert!(!clock.heard(clock.now(), clock.steady_micros()), "it goes on as it was");
     }
 
     #[test]

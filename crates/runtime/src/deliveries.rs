@@ -280,6 +280,13 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
     if !watermarks::give(engine, tenant, worker, &mut mine).await {
         return;
     }
+    if !engine.may_begin() {
+        // Reading took so long that another node may be at them by now.
+        let rows: Vec<QueueKey> = taken.iter().map(|one| one.row.key()).collect();
+        lost::release(engine, tenant, &rows).await;
+        engine.wake.deliveries.at(engine.now());
+        return;
+    }
     let traceparent = mine.first().and_then(|delivery: &Delivery| delivery.traceparent.as_deref());
     let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
     let handled = call(worker, &mine).instrument(span).await;

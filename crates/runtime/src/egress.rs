@@ -14,7 +14,13 @@ mod rules;
 mod settings;
 mod webhook;
 
-use crate::{clock::Clock, options::Options, secrets::Keyring};
+use crate::{
+    clock::Clock,
+    lease::Lease,
+    options::Options,
+    secrets::Keyring,
+    unbegun::{Stop, Unbegun},
+};
 use bytes::Bytes;
 use connect::Connector;
 use http_body_util::Full;
@@ -65,6 +71,7 @@ pub(crate) struct Egress {
     keys: Keyring,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    lease: Arc<Lease>,
     tokens: auth::Tokens,
     documents: openapi::Documents,
 }
@@ -72,8 +79,8 @@ pub(crate) struct Egress {
 impl Egress {
     pub(crate) fn new(
         options: &Options,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
+        (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
+        lease: Arc<Lease>,
         keys: Keyring,
     ) -> Egress {
         Egress {
@@ -84,9 +91,15 @@ impl Egress {
             keys,
             store,
             clock,
+            lease,
             tokens: auth::Tokens::default(),
             documents: openapi::Documents::default(),
         }
+    }
+
+    /// Refuses to send anything if what had to be read first took so long that another node may be at it.
+    fn begin(&self) -> Result<(), Stop> {
+        if self.lease.may_begin() { Ok(()) } else { Err(Unbegun::Late.into()) }
     }
 
     fn client(&self) -> Result<&HttpClient, Fault> {

@@ -19,7 +19,7 @@ use crate::{
     held::Held,
     hub::Hub,
     lanes::Queue,
-    lease::TakingOver,
+    lease::{Lease, TakingOver},
     metrics::Metrics,
     newer::Newer,
     options::Options,
@@ -70,10 +70,6 @@ impl Evaluate for NoSandbox {
     }
 }
 
-/// Of a lease that was not renewed, the part within which effects are still begun: five sixths. Two renewals are missed by
-/// then, and the last sixth is for what was begun to reach whom it is for.
-const BEGINS_WITHIN: (i64, i64) = (5, 6);
-
 pub(crate) struct Engine {
     pub(crate) node: Uuid,
     pub(crate) store: Arc<dyn Store>,
@@ -119,8 +115,7 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     pub(crate) spans: Arc<dyn Spans>,
     pub(crate) heavy: Heavy,
-    /// When the lease was last renewed, in microseconds of the steady clock.
-    pub(crate) renewed_at: AtomicU64,
+    pub(crate) lease: Arc<Lease>,
     /// When the finder began the look that it is at, in microseconds of the steady clock; 0 if it is at none.
     pub(crate) looking_since: AtomicU64,
     pub(crate) taking_over: TakingOver,
@@ -146,25 +141,18 @@ impl Engine {
 
     /// False once the lease may have ended: another node may take this one over at any moment.
     pub(crate) fn holds_lease(&self) -> bool {
-        self.lease_age().is_some_and(|age| age < self.options.lease.0)
+        self.lease.holds()
     }
 
     /// False once a renewal is overdue: they come every third of a lease.
     pub(crate) fn renewed_lately(&self) -> bool {
-        self.lease_age().is_some_and(|age| age < self.options.lease.0 / 2)
-    }
-
-    /// How long ago the last renewal was asked for, by a clock that goes on while the process stands still.
-    fn lease_age(&self) -> Option<i64> {
-        let age = self.clock.steady_micros().saturating_sub(self.renewed_at.load(Ordering::Relaxed));
-        i64::try_from(age).ok()
+        self.lease.was_renewed_lately()
     }
 
     /// False once so much of the lease is over that another node may soon do what this one begins now. What is in memory
-    /// then stays where it is until the lease is renewed. Nobody else can take over where nobody else can be.
+    /// then stays where it is until the lease is renewed, or is given back.
     pub(crate) fn may_begin(&self) -> bool {
-        let (part, of) = BEGINS_WITHIN;
-        self.sole || self.lease_age().is_some_and(|age| age < self.options.lease.0 / of * part)
+        self.lease.may_begin()
     }
 
     /// False while a look for work has not been answered for as long as a lease lasts.

@@ -103,6 +103,14 @@ impl Wake {
         self.queues.at(time);
     }
 
+    /// All pumps look then.
+    pub(crate) fn all(&self, time: Time) {
+        for alarm in [&self.queues, &self.slots, &self.batches, &self.deliveries, &self.departures] {
+            alarm.at(time);
+        }
+        self.outbox();
+    }
+
     pub(crate) fn outbox(&self) {
         self.outbox.notify_one();
     }
@@ -114,6 +122,10 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let mut outage = Outage::new("looking for work");
     let stopping = engine.tasks.stopping.clone();
     while !stopping.is_cancelled() {
+        if let Some(period) = engine.options.rescan {
+            // A clock that was put back does not put it off.
+            rescan_at = rescan_at.min(engine.now().after(Span(period.0 / 5 * 6 + 1)));
+        }
         let until = engine.wake.queues.next().min(rescan_at);
         if engine.now() < until {
             tokio::select! {

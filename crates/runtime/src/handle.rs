@@ -404,7 +404,7 @@ impl Handle {
         Ok(match row.status.as_str() {
             "completed" => InstanceResult::Completed(read(row.output).unwrap_or_default()),
             "faulted" => {
-                let fault = row.error.and_then(|bytes| serde_json::from_slice::<Fault>(&bytes).ok());
+                let fault = row.error.and_then(|bytes| Fault::shown(&bytes));
                 InstanceResult::Faulted(fault.unwrap_or_else(|| {
                     Fault::new(machine::fault::Kind::Runtime, "the error was not recorded")
                 }))

@@ -76,4 +76,13 @@ impl Engine {
         self.polled.notify_waiters();
         self.hints.tell(Hint::queues());
     }
+
+    /// The clock was moved: what was to come later may be due, or be far off, so that every pump looks anew.
+    pub(crate) fn look_again(&self) {
+        let now = self.now();
+        self.wake.all(now);
+        self.webhooks.alarm.at(now);
+        self.buses.wake(now);
+        self.polled.notify_waiters();
+    }
 }

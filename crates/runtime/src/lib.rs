@@ -74,6 +74,7 @@ mod telling;
 pub mod tenants;
 mod trace;
 mod turn;
+mod unbegun;
 mod versions;
 pub mod webhooks;
 

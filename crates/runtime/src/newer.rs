@@ -8,12 +8,14 @@ use crate::{
     calls,
     dead_letters::{self, Reason},
     engine::Engine,
+    rows,
     turn::Work,
 };
 use machine::{TenantId, Time, newer, time::Span};
 use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::HashMap, sync::Arc};
-use store::rows::CallRow;
+use store::rows::{CallRow, WorkerRow};
 use uuid::Uuid;
 
 /// How long others are given.
@@ -73,19 +75,24 @@ pub(crate) async fn leave(engine: &Arc<Engine>, work: &mut Work, reason: Reason,
     }
 }
 
-/// The same for a call whose own row cannot be read. `false` if it was not put back.
-pub(crate) async fn leave_call(
-    engine: &Arc<Engine>,
-    tenant: &TenantId,
-    row: &CallRow,
-    error: &serde_json::Error,
-) -> bool {
-    if !newer::says_unknown(error) {
-        return false;
-    }
+/// The same for a call that cannot be read. `false` if it was not put back.
+pub(crate) async fn leave_call(engine: &Arc<Engine>, tenant: &TenantId, row: &CallRow, detail: &str) -> bool {
     let Some(wait) = engine.newer.wait(tenant, row.instance, engine.now()) else { return false };
-    calls::try_again(engine, tenant, row, wait, row.attempt, error.to_string()).await;
+    calls::try_again(engine, tenant, row, wait, row.attempt, detail.to_owned()).await;
     true
+}
+
+/// What is stored of a declaration, with what a newer build has said besides: it is served as far as it is known, and what
+/// is not known is nobody's to take away here.
+pub(crate) fn rewritten<T: Serialize + DeserializeOwned>(before: Option<&WorkerRow>, said: &T) -> Vec<u8> {
+    let json = |value: &T| serde_json::to_value(value).expect("a declaration is plain JSON");
+    let mut fresh = json(said);
+    if let Some(stored) = before.and_then(|row| serde_json::from_slice(&row.declaration).ok())
+        && let Ok(read) = T::deserialize(&stored)
+    {
+        newer::keep(&stored, &json(&read), &mut fresh);
+    }
+    rows::to_json(&fresh)
 }
 
 #[cfg(test)]

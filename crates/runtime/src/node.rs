@@ -23,7 +23,7 @@ use crate::{
     hints,
     hub::Hub,
     lanes::Queue,
-    lease::{self, TakingOver},
+    lease::{self, Lease, TakingOver},
     metrics::Metrics,
     newer::Newer,
     options::Options,
@@ -133,6 +133,7 @@ impl Node {
         let pipeline = Pipeline::new(&options, store.clone(), clock.clone(), node);
         let subscribers = Subscribers::new(&workers, &buses);
         let callees = Callees::new(workers);
+        let lease = Arc::new(Lease::new(options.lease, sole, clock.clone(), joined_at));
         let engine = Arc::new(Engine {
             node,
             committer: Committer::start(&tasks, pipeline),
@@ -153,7 +154,7 @@ impl Node {
             webhooks: Webhooks::new(now),
             polls: Polls::default(),
             guards: Guards::new(&options),
-            egress: Egress::new(&options, store.clone(), clock.clone(), secrets.clone()),
+            egress: Egress::new(&options, (store.clone(), clock.clone()), lease.clone(), secrets.clone()),
             secrets,
             wake: Wake::new(),
             hub: Hub::new(),
@@ -165,7 +166,7 @@ impl Node {
             metrics: Metrics::new(options.metrics_series_max),
             spans,
             heavy: Heavy::new(),
-            renewed_at: AtomicU64::new(joined_at),
+            lease,
             looking_since: AtomicU64::new(0),
             taking_over: TakingOver::default(),
             newer: Newer::default(),

@@ -13,7 +13,7 @@ use crate::{
     },
     engine::Engine,
     guards::{self, Blocked, Target},
-    refusal, runs, subscribers,
+    newer, refusal, runs, subscribers,
 };
 use machine::{Data, TenantId, Time, time::Span};
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -50,7 +50,7 @@ pub(crate) async fn declare(
         let (now, expected_version) = (engine.now(), before.as_ref().map_or(0, |row| row.row_version));
         let row = WorkerRow {
             name: name.to_owned(),
-            declaration: crate::rows::to_json(declared),
+            declaration: newer::rewritten(before.as_ref(), declared),
             row_version: expected_version + 1,
             created_at: before.map_or(now, |row| row.created_at),
             updated_at: now,

@@ -4,6 +4,7 @@ use crate::{
     calls::{Attempted, accept},
     engine::Engine,
     sandbox::{NotRun, ScriptCall},
+    unbegun::{self, Stop, Unbegun},
 };
 use machine::{
     Fault, TenantId,
@@ -17,20 +18,26 @@ use store::rows::CallRow;
 const BUSY_WAIT: Span = Span::from_secs(5);
 
 /// Runs the script once. What it computes depends on the call alone: its input, its key and when it was made.
-pub(crate) async fn attempt(engine: &Engine, tenant: &TenantId, row: &CallRow, call: &Call) -> Attempted {
-    let failed = |fault: Fault| Attempted::Failed { fault, exhausted: false };
+pub(crate) async fn attempt(
+    engine: &Engine,
+    tenant: &TenantId,
+    row: &CallRow,
+    call: &Call,
+) -> Result<Attempted, Unbegun> {
+    let failed = |fault: Fault| Ok(Attempted::Failed { fault, exhausted: false });
+    let request: ScriptRequest = match unbegun::read(call, "a script") {
+        Ok(request) => request,
+        Err(Stop::Fault(fault)) => return failed(fault),
+        Err(Stop::Unbegun(unbegun)) => return Err(unbegun),
+    };
     if !engine.options.scripts {
         let detail = "the operator of this engine does not allow scripts";
         return failed(Fault::new(Kind::Configuration, detail));
     }
-    let request: ScriptRequest = match serde_json::from_value(call.input.to_json()) {
-        Ok(request) => request,
-        Err(error) => return failed(Fault::new(Kind::Runtime, format!("not a script: {error}"))),
-    };
     let script = ScriptCall { request, key: call.key.clone(), now: row.created_at };
     match engine.evaluator.script(tenant, script).await {
-        Ok(Ok(data)) => accept(engine, data),
+        Ok(Ok(data)) => Ok(accept(engine, data)),
         Ok(Err(fault)) => failed(fault),
-        Err(NotRun(failure)) => Attempted::Again { after: BUSY_WAIT, attempt: row.attempt, failure },
+        Err(NotRun(failure)) => Ok(Attempted::Again { after: BUSY_WAIT, attempt: row.attempt, failure }),
     }
 }

@@ -65,7 +65,8 @@ pub(crate) async fn deliver_signal(
             }
         },
         Ok(Said::Ended { token, child }) => match outcome_of(engine, &tenant, child).await {
-            Some(outcome) => Ok(Command::ChildDone { token, outcome }),
+            Some(Ok(outcome)) => Ok(Command::ChildDone { token, outcome }),
+            Some(Err(error)) => Err(error.into()),
             // The node stops; the row stays for another.
             None => return,
         },
@@ -87,7 +88,11 @@ pub(crate) async fn deliver_signal(
 }
 
 /// Reads how a child ended, as long as it takes. `None` if the node stops first.
-async fn outcome_of(engine: &Arc<Engine>, tenant: &TenantId, child: Uuid) -> Option<Outcome> {
+async fn outcome_of(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    child: Uuid,
+) -> Option<Result<Outcome, serde_json::Error>> {
     let mut patience = Patience::new();
     loop {
         match children::outcome_of(engine, tenant, child).await {

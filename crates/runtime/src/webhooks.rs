@@ -15,7 +15,8 @@ use crate::{
     finder::Alarm,
     guards::{self, Blocked, Target},
     held::Hold,
-    lost, refusal, remote,
+    lost, newer, refusal, remote,
+    unbegun::{Stop, Unbegun},
 };
 use machine::{Data, TenantId, Time, id, retry::RetryPolicy, time::Span};
 use parking_lot::Mutex;
@@ -130,7 +131,12 @@ pub(crate) async fn put(
     let of_fault = |fault: machine::Fault| invalid(fault.detail.unwrap_or(fault.error_type));
     let url = engine.egress.webhook_url(&webhook.url).map_err(of_fault)?;
     let host = url.host_str().unwrap_or_default();
-    engine.egress.webhook_secrets(tenant, &webhook.secrets, host).await.map_err(of_fault)?;
+    let secrets = engine.egress.webhook_secrets(tenant, &webhook.secrets, host).await;
+    secrets.map_err(|stop| match stop {
+        Stop::Fault(fault) => of_fault(fault),
+        Stop::Unbegun(Unbegun::Away(error)) => refusal::of_store(error),
+        Stop::Unbegun(_) => Refusal::Unavailable("this node does not know its standing".to_owned()),
+    })?;
     let created = store(engine, tenant, name, |_| Some(webhook.clone())).await?;
     engine.webhooks.alarm.at(engine.now());
     Ok(created)
@@ -163,7 +169,7 @@ async fn store(
         let Some(webhook) = change(known) else { return Ok(false) };
         let row = WorkerRow {
             name: worker.clone(),
-            declaration: crate::rows::to_json(&webhook),
+            declaration: newer::rewritten(before.as_ref(), &webhook),
             row_version: expected_version + 1,
             created_at: before.map_or(now, |row| row.created_at),
             updated_at: now,
@@ -223,6 +229,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 async fn round(engine: &Arc<Engine>) -> Result<(), store::Error> {
     let workers = engine.subscribers.webhooks();
     if workers.is_empty() {
+        return Ok(());
+    }
+    if !engine.may_begin() {
+        // The lease may be over: what is due may be another's by now.
+        engine.webhooks.alarm.at(engine.now().after(BLOCKED_WAIT));
         return Ok(());
     }
     let Some(next) = engine.store.next_delivery(&workers).await? else { return Ok(()) };
@@ -296,7 +307,11 @@ async fn deliver(
             (_, false) => deliveries::refused(engine, tenant, &data, &row.worker),
             (Some(detail), true) => Handled::fail(Class::Poison, detail.clone()),
             (None, true) => {
-                let (handled, well) = attempt(engine, tenant, &row.worker, &webhook, &event).await;
+                let attempted = attempt(engine, tenant, &row.worker, &webhook, &event).await;
+                let (handled, well) = match attempted {
+                    Ok(answered) => answered,
+                    Err(unbegun) => return put_back(engine, tenant, &row, unbegun).await,
+                };
                 if let Some(target) = &target {
                     engine.guards.record(tenant, target, &[well], engine.now());
                 }
@@ -323,6 +338,18 @@ fn blocked(engine: &Engine, tenant: &TenantId, target: Option<&Target>, is_retry
     engine.guards.admit(tenant, target?, is_retry, engine.now(), chance).err()
 }
 
+/// Nothing was sent: the row is put back.
+async fn put_back(engine: &Arc<Engine>, tenant: &TenantId, row: &DeliveryRow, unbegun: Unbegun) {
+    unbegun.heed(engine);
+    match unbegun {
+        Unbegun::Away(error) => {
+            let until = engine.now().after(STORE_WAIT);
+            park(engine, tenant, row, Blocked { until, why: error.to_string() }).await;
+        }
+        Unbegun::Newer(_) | Unbegun::Late => lost::release(engine, tenant, &[row.key()]).await,
+    }
+}
+
 /// Puts the row back for later; no attempt is counted.
 async fn park(engine: &Arc<Engine>, tenant: &TenantId, row: &DeliveryRow, blocked: Blocked) {
     let Blocked { until, why } = blocked;
@@ -344,16 +371,17 @@ async fn attempt(
     worker: &str,
     webhook: &Webhook,
     event: &EventRow,
-) -> (Handled, bool) {
+) -> Result<(Handled, bool), Unbegun> {
     let id = id::show(id::Kind::Event, event.id);
     let message = Message { url: &webhook.url, secrets: &webhook.secrets, id: &id, body: &event.event };
     let sent = crate::egress::discreetly(engine.egress.send_webhook(tenant, &message)).await;
-    match sent {
+    Ok(match sent {
+        Err(Stop::Unbegun(unbegun)) => return Err(unbegun),
         Ok(answered) => {
             let well = !guards::is_unwell(answered.status);
             (answer(engine, tenant, worker, &answered).await, well)
         }
-        Err(fault) => {
+        Err(Stop::Fault(fault)) => {
             let is_passing =
                 ["communication", "timeout", "runtime"].iter().any(|word| fault.error_type.ends_with(word));
             let well = !guards::is_endpoints(&fault);
@@ -364,7 +392,7 @@ async fn attempt(
             };
             (handled, well)
         }
-    }
+    })
 }
 
 /// What follows from what the receiver answered.

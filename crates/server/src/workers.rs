@@ -15,6 +15,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use machine::{
     Data,
     id::{self, Kind},
+    newer,
 };
 use runtime::api::{DebounceSaid, Declared, Lent, RateSaid};
 use serde::Serialize;
@@ -234,8 +235,12 @@ pub(crate) async fn put(
         serde_json::Value::Object(given) => given.into_iter().filter(|(_, value)| !value.is_null()).collect(),
         _ => serde_json::Map::new(),
     };
-    let declared: Declared = serde_json::from_value(given.into())
-        .map_err(|error| Problem::at(code::INVALID_VALUE, "", error.to_string()))?;
+    let given = serde_json::Value::from(given);
+    let declared: Declared = serde::Deserialize::deserialize(&given)
+        .map_err(|error: serde_json::Error| Problem::at(code::INVALID_VALUE, "", error.to_string()))?;
+    if let Some(pointer) = newer::unknown(&given, &serde_json::to_value(&declared).unwrap_or_default()) {
+        return Err(Problem::at(code::UNKNOWN_KEY, pointer, "this key is not known here"));
+    }
     let (created, found) = detached(app.answer_max(), async move {
         let created = app.handle.declare_worker(&caller.tenant, &name, &declared).await?;
         let all = app.handle.declared_workers(&caller.tenant).await?;

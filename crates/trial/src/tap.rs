@@ -1,11 +1,13 @@
 //! A store between a node and the real one: it counts, and it fails when told to.
 
+use crate::time::pass;
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, mpsc},
+    time::Duration,
 };
 use store::{
     Commit, Error, HostLock, Outcome, Outlook, Renewed, Result, Store, datasets::*, feed::*, rows::*,
@@ -41,6 +43,8 @@ pub struct Tap {
     down: Mutex<BTreeSet<&'static str>>,
     /// Methods that never answer.
     stalled: Mutex<BTreeSet<&'static str>>,
+    /// Methods that answer late, and how late.
+    late: Mutex<BTreeMap<&'static str, Duration>>,
     hook: Mutex<Option<Hook>>,
     /// Paused time stands still while a call is under way.
     holds_time: bool,
@@ -55,6 +59,7 @@ impl Tap {
             counts: Mutex::default(),
             down: Mutex::default(),
             stalled: Mutex::default(),
+            late: Mutex::default(),
             hook: Mutex::default(),
             holds_time: false,
             handed_out: Mutex::default(),
@@ -95,8 +100,14 @@ impl Tap {
         self.stalled.lock().insert(method);
     }
 
+    /// From now on the method answers so much later.
+    pub fn delay(&self, method: &'static str, by: Duration) {
+        self.late.lock().insert(method, by);
+    }
+
     pub fn repair(&self) {
         self.down.lock().clear();
+        self.late.lock().clear();
     }
 
     /// How often each method was called since the last time it was asked.
@@ -112,6 +123,10 @@ impl Tap {
         tokio::task::yield_now().await;
         if self.stalled.lock().contains(method) {
             std::future::pending::<()>().await;
+        }
+        let late = self.late.lock().get(method).copied();
+        if let Some(late) = late {
+            pass(late).await;
         }
         let down = self.down.lock();
         match down.contains("*") || down.contains(method) {

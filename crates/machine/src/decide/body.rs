@@ -47,7 +47,7 @@ impl Turn<'_> {
                     cursor: Cursor::default(),
                     error: None,
                 });
-                self.push(branch, Next::Attempt);
+                self.push(branch, Next::Attempt {});
                 Ok(())
             }
             Kind::Emit { event } => self.emit(branch, event, &input),

@@ -163,7 +163,7 @@ impl Turn<'_> {
                 Outcome::Completed { output: self.state.output.clone().unwrap_or_default() }
             }
             (Status::Faulted, Some(error)) => Outcome::Faulted { error: error.clone() },
-            (Status::Faulted | Status::Cancelled, _) => Outcome::Cancelled,
+            (Status::Faulted | Status::Cancelled, _) => Outcome::Cancelled {},
             (Status::Open | Status::Paused, _) => return,
         };
         if let Some(parent) = self.state.parent.as_mut().filter(|parent| parent.tell) {

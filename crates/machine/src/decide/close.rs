@@ -101,7 +101,7 @@ impl Turn<'_> {
                 self.stop(fault);
                 self.effects.extend(given_up.map(Effect::DeadLetter));
             }
-            Act::Cancel => {
+            Act::Cancel {} => {
                 self.state.closings.clear();
                 self.tell_all_steps("cancelled");
                 self.end(Ending::cancelled());
@@ -212,7 +212,7 @@ impl Turn<'_> {
 
     /// Remembers the closing and makes everything it ends stand still.
     fn put_off(&mut self, closing: Closing, waits: &HashSet<u64>) {
-        if closing.act == Act::Cancel {
+        if closing.act == (Act::Cancel {}) {
             self.note("workflow.cancelling", None, None);
         }
         let mut olds = std::mem::take(&mut self.state.closings);

@@ -92,7 +92,7 @@ impl Turn<'_> {
                     self.resume()?;
                 }
                 if !self.state.status.is_ended() && self.state.ending.is_none() {
-                    self.close(Act::Cancel)?;
+                    self.close(Act::Cancel {})?;
                 }
             }
         }

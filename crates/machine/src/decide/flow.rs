@@ -29,7 +29,7 @@ impl Turn<'_> {
             body: Body::List(Cursor::default()),
         };
         self.state.branches[0].frames.push(frame);
-        self.push(ROOT, Next::Begin);
+        self.push(ROOT, Next::Begin {});
         Ok(true)
     }
 

@@ -164,14 +164,14 @@ impl Turn<'_> {
         }
         match &branch.frames.last()?.body {
             Body::Leaf => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
-            Body::Map(_) => Some(Next::Attempt),
-            Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt),
+            Body::Map(_) => Some(Next::Attempt {}),
+            Body::Try(attempt) if attempt.phase == Phase::BackingOff => Some(Next::Attempt {}),
             Body::Listen(listening) if !listening.iterating => Some(Next::Iterate { data: Data::NULL }),
             Body::Saga(saga) => match saga.phase {
                 // What was undone is done anew.
                 saga::Phase::Undone => branch.frames.pop().map(|frame| Next::Enter { data: frame.raw }),
                 saga::Phase::Done => Some(Next::Complete { output: saga.output(steps), then: None }),
-                saga::Phase::Doing | saga::Phase::Undoing => Some(Next::Attempt),
+                saga::Phase::Doing | saga::Phase::Undoing => Some(Next::Attempt {}),
             },
             _ => None,
         }

@@ -1,4 +1,7 @@
 //! What a tenant says of a worker of its own, in the form in which it is stored.
+//!
+//! Members that are not known are passed over: a newer build may have said more, and the worker is served as far as this one
+//! knows it. Whoever is asked to store something checks that all of it is known.
 
 use machine::{retry::RetryPolicy, time::Span};
 use serde::{Deserialize, Serialize};
@@ -13,7 +16,7 @@ const CONCURRENCY_MAX: u32 = 100_000;
 /// What a tenant says of a worker of its own: which events it wants, and how it is treated. The worker itself is
 /// somewhere else and asks for its deliveries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Declared {
     /// Types of events; one that ends with `*` is the beginning of a type.
     pub types: Vec<String>,
@@ -46,7 +49,7 @@ pub struct Declared {
 
 /// When a worker runs by itself: one of the first three.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct ScheduleSaid {
     /// Five fields.
     pub cron: Option<String>,
@@ -82,7 +85,6 @@ impl ScheduleSaid {
 
 /// Of events that follow each other closely the last is delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DebounceSaid {
     #[serde(default)]
     pub by: Option<String>,
@@ -94,7 +96,6 @@ pub struct DebounceSaid {
 
 /// So many events in so many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RateSaid {
     pub max: u32,
     /// 1 unless given.
@@ -108,7 +109,7 @@ fn one() -> u32 {
 
 /// What is done besides the dead letter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct TerminalSaid {
     pub alert: bool,
     pub mark_failed: Option<String>,

@@ -78,6 +78,11 @@ impl Load {
 pub(super) async fn round(engine: &Arc<Engine>, line: &Line) -> Result<(), store::Error> {
     let workers = vec![line.worker.clone()];
     loop {
+        if !engine.may_begin() {
+            // The lease may be over: what is due may be another's by now.
+            line.alarm.at(engine.now().after(BLOCKED_WAIT));
+            return Ok(());
+        }
         // A node with nothing to carry asks one question.
         let next = engine.store.next_delivery(&workers).await?;
         let Some(next) = next else { return Ok(()) };
@@ -100,6 +105,11 @@ pub(super) async fn round(engine: &Arc<Engine>, line: &Line) -> Result<(), store
             return Ok(());
         }
         let Some(carrying) = with_events(engine, claimed).await else { return Ok(()) };
+        if !engine.may_begin() {
+            // Reading took too long.
+            give_back(engine, &carrying).await;
+            continue;
+        }
         if !carry(engine, line, carrying).await {
             return Ok(());
         }
@@ -179,14 +189,19 @@ async fn carry(engine: &Arc<Engine>, line: &Line, carrying: Vec<Carrying>) -> bo
         () = stopping.cancelled() => return false,
         () = engine.clock.sleep_until(until) => {}
     }
+    give_back(engine, &open).await;
+    !stopping.is_cancelled()
+}
+
+/// Makes backlog of what was not carried.
+async fn give_back(engine: &Arc<Engine>, open: &[Carrying]) {
     let mut rows = BTreeMap::<&TenantId, Vec<QueueKey>>::new();
-    for one in &open {
+    for one in open {
         rows.entry(&one.tenant).or_default().push(one.row.key());
     }
     for (tenant, rows) in rows {
         lost::release(engine, tenant, &rows).await;
     }
-    !stopping.is_cancelled()
 }
 
 /// Makes durable what became of them, one commit per tenant. The answers are those for what was carried.

@@ -13,6 +13,7 @@ use super::{
     exchange::{Request, Response, wrong},
     reveal::{Revealed, fits},
 };
+use crate::unbegun::Stop;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::{StatusCode, header};
 use machine::{
@@ -47,11 +48,15 @@ impl Attempt<'_> {
         &mut self,
         request: Request,
         authentication: Option<&Authentication>,
-    ) -> Result<Response, Fault> {
-        let Some(authentication) = authentication else { return self.egress.send(request).await };
+    ) -> Result<Response, Stop> {
+        let Some(authentication) = authentication else {
+            self.egress.begin()?;
+            return Ok(self.egress.send(request).await?);
+        };
         let host = request.url.host_str().unwrap_or_default().to_owned();
         let policy = self.policy(authentication, &host).await?;
-        match policy.scheme {
+        self.egress.begin()?;
+        let sent = match policy.scheme {
             Scheme::Basic => {
                 let pair = format!("{}:{}", policy.text("username")?, policy.text("password")?);
                 let value = format!("Basic {}", STANDARD.encode(pair));
@@ -62,12 +67,13 @@ impl Attempt<'_> {
                 self.authorized(request, &format!("Bearer {token}")).await
             }
             Scheme::Digest => self.digest(request, &policy).await,
-            Scheme::Oauth2 | Scheme::Oidc => self.with_token(request, &policy).await,
-        }
+            Scheme::Oauth2 | Scheme::Oidc => return self.with_token(request, &policy).await,
+        };
+        Ok(sent?)
     }
 
     /// The policy, its marks replaced and checked against the host that will see them.
-    async fn policy(&mut self, authentication: &Authentication, host: &str) -> Result<Policy, Fault> {
+    async fn policy(&mut self, authentication: &Authentication, host: &str) -> Result<Policy, Stop> {
         let scheme = authentication.scheme;
         let is_direct = !matches!(scheme, Scheme::Oauth2 | Scheme::Oidc);
         match &authentication.credentials {
@@ -87,7 +93,8 @@ impl Attempt<'_> {
                     (Some(_), _) => {
                         return Err(wrong(format!(
                             "the secret `{name}` must be an object with the members of the policy"
-                        )));
+                        ))
+                        .into());
                     }
                     (None, _) => opened.value,
                 };
@@ -111,14 +118,16 @@ impl Attempt<'_> {
     }
 
     /// Sends with a token; one that is no longer taken is replaced once.
-    async fn with_token(&mut self, request: Request, policy: &Policy) -> Result<Response, Fault> {
+    async fn with_token(&mut self, request: Request, policy: &Policy) -> Result<Response, Stop> {
         let value = self.token(policy, false).await?;
+        self.egress.begin()?;
         let response = self.authorized(request.clone(), &value).await?;
         if response.status != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
         let value = self.token(policy, true).await?;
-        self.authorized(request, &value).await
+        self.egress.begin()?;
+        Ok(self.authorized(request, &value).await?)
     }
 }
 

@@ -9,7 +9,10 @@ use super::{
     auth::Attempt,
     exchange::{Request, Response, url_of, wrong},
 };
-use crate::calls::Attempted;
+use crate::{
+    calls::Attempted,
+    unbegun::{self, Stop, Unbegun},
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, header};
@@ -22,13 +25,12 @@ use machine::{
 
 impl Egress {
     /// Makes the call of a `call: http` step.
-    pub(crate) async fn http(&self, tenant: &TenantId, call: &Call) -> Attempted {
+    pub(crate) async fn http(&self, tenant: &TenantId, call: &Call) -> Result<Attempted, Unbegun> {
         ended(self.try_http(tenant, call).await)
     }
 
-    async fn try_http(&self, tenant: &TenantId, call: &Call) -> Result<Data, Fault> {
-        let asked: HttpRequest = serde_json::from_value(call.input.to_json())
-            .map_err(|error| wrong(format!("not an HTTP request: {error}")))?;
+    async fn try_http(&self, tenant: &TenantId, call: &Call) -> Result<Data, Stop> {
+        let asked: HttpRequest = unbegun::read(call, "an HTTP request")?;
         let secrets = self.reveal(tenant, call).await?;
         let mut attempt = Attempt { egress: self, tenant, secrets };
         let done = attempt.http(call, &asked).await;
@@ -37,26 +39,28 @@ impl Egress {
 }
 
 /// An attempt's outcome in the runtime's terms. What failed is for the definition to try again, not for the engine.
-pub(super) fn ended(done: Result<Data, Fault>) -> Attempted {
+pub(super) fn ended(done: Result<Data, Stop>) -> Result<Attempted, Unbegun> {
     match done {
-        Ok(data) => Attempted::Done(data),
-        Err(fault) => Attempted::Failed { fault, exhausted: false },
+        Ok(data) => Ok(Attempted::Done(data)),
+        Err(Stop::Fault(fault)) => Ok(Attempted::Failed { fault, exhausted: false }),
+        Err(Stop::Unbegun(unbegun)) => Err(unbegun),
     }
 }
 
 impl Attempt<'_> {
     /// What leaves the egress layer holds no secret, whoever sent it back.
-    pub(super) fn clean(&self, done: Result<Data, Fault>) -> Result<Data, Fault> {
+    pub(super) fn clean(&self, done: Result<Data, Stop>) -> Result<Data, Stop> {
         match done {
             Ok(data) => Ok(self.secrets.blot_data(data)),
-            Err(fault) => Err(self.secrets.blot_fault(fault)),
+            Err(Stop::Fault(fault)) => Err(self.secrets.blot_fault(fault).into()),
+            Err(unbegun) => Err(unbegun),
         }
     }
 
-    pub(super) async fn http(&mut self, call: &Call, asked: &HttpRequest) -> Result<Data, Fault> {
+    pub(super) async fn http(&mut self, call: &Call, asked: &HttpRequest) -> Result<Data, Stop> {
         let request = self.request(call, asked)?;
         let response = self.send(request.clone(), asked.authentication.as_ref()).await?;
-        self.answer(asked, &request, response)
+        Ok(self.answer(asked, &request, response)?)
     }
 
     fn request(&self, call: &Call, asked: &HttpRequest) -> Result<Request, Fault> {

@@ -10,7 +10,10 @@ use super::{
     exchange::{Request, url_of, wrong},
     http::ended,
 };
-use crate::calls::Attempted;
+use crate::{
+    calls::Attempted,
+    unbegun::{self, Stop, Unbegun},
+};
 use hyper::{HeaderMap, StatusCode, header};
 use machine::{
     Data, Fault, TenantId, Time,
@@ -68,13 +71,12 @@ impl Documents {
 
 impl Egress {
     /// Makes the call of a `call: openapi` step.
-    pub(crate) async fn openapi(&self, tenant: &TenantId, call: &Call) -> Attempted {
+    pub(crate) async fn openapi(&self, tenant: &TenantId, call: &Call) -> Result<Attempted, Unbegun> {
         ended(self.try_openapi(tenant, call).await)
     }
 
-    async fn try_openapi(&self, tenant: &TenantId, call: &Call) -> Result<Data, Fault> {
-        let asked: OpenApiRequest = serde_json::from_value(call.input.to_json())
-            .map_err(|error| wrong(format!("not an OpenAPI request: {error}")))?;
+    async fn try_openapi(&self, tenant: &TenantId, call: &Call) -> Result<Data, Stop> {
+        let asked: OpenApiRequest = unbegun::read(call, "an OpenAPI request")?;
         let secrets = self.reveal(tenant, call).await?;
         let mut attempt = Attempt { egress: self, tenant, secrets };
         let done = attempt.openapi(call, &asked).await;
@@ -83,7 +85,7 @@ impl Egress {
 }
 
 impl Attempt<'_> {
-    async fn openapi(&mut self, call: &Call, asked: &OpenApiRequest) -> Result<Data, Fault> {
+    async fn openapi(&mut self, call: &Call, asked: &OpenApiRequest) -> Result<Data, Stop> {
         let named = self.secrets.named(asked.document.split('?').next().unwrap_or_default());
         let url = url_of(&self.secrets.url(&asked.document), &named)?;
         self.secrets.check_hosts(&asked.document, url.host_str().unwrap_or_default())?;
@@ -97,7 +99,7 @@ impl Attempt<'_> {
     }
 
     /// The description, from memory if it is fresh there.
-    async fn document(&mut self, asked: &OpenApiRequest, url: Url, named: &str) -> Result<Data, Fault> {
+    async fn document(&mut self, asked: &OpenApiRequest, url: Url, named: &str) -> Result<Data, Stop> {
         let egress = self.egress;
         let now = egress.clock.now();
         let mut hash = Sha256::new();
@@ -127,7 +129,7 @@ impl Attempt<'_> {
             (status, _) => {
                 let mut fault = Fault::new(Kind::Communication, format!("GET {named} answered {status}"));
                 fault.status = status.as_u16();
-                return Err(fault);
+                return Err(fault.into());
             }
         };
         let document = entry.document.clone();

@@ -5,7 +5,10 @@
 //! messages. It has no `Debug`.
 
 use super::{Egress, exchange::wrong};
-use crate::secrets::{self, Missing, Opened};
+use crate::{
+    secrets::{self, Missing, Opened},
+    unbegun::{Stop, Unbegun},
+};
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD},
@@ -13,7 +16,6 @@ use base64::{
 use machine::{
     Data, Fault, TenantId,
     command::{Call, Placeholder},
-    fault::Kind,
 };
 use std::borrow::Cow;
 
@@ -37,7 +39,7 @@ struct Known {
 
 impl Egress {
     /// Opens the secrets that a call names.
-    pub(super) async fn reveal(&self, tenant: &TenantId, call: &Call) -> Result<Revealed, Fault> {
+    pub(super) async fn reveal(&self, tenant: &TenantId, call: &Call) -> Result<Revealed, Stop> {
         let mut revealed = Revealed { known: Vec::new(), blots: Vec::new() };
         for Placeholder { mark, path } in &call.secrets {
             let (name, keys) = path.split_first().ok_or_else(|| wrong("a secret has no name".to_owned()))?;
@@ -59,25 +61,26 @@ impl Egress {
         &self,
         tenant: &TenantId,
         call: &Call,
-    ) -> Result<(Data, Revealed), Fault> {
+    ) -> Result<(Data, Revealed), Stop> {
         let revealed = self.reveal(tenant, call).await?;
+        self.begin()?;
         if let Some(bound) = revealed.known.iter().find(|known| !known.hosts.is_empty()) {
-            return Err(wrong(format!("{} is bound to hosts, so no worker can have it", bound.shown)));
+            return Err(wrong(format!("{} is bound to hosts, so no worker can have it", bound.shown)).into());
         }
         Ok((revealed.data(&call.input), revealed))
     }
 
     /// Opens one secret.
-    pub(super) async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Opened, Fault> {
+    pub(super) async fn secret(&self, tenant: &TenantId, name: &str) -> Result<Opened, Stop> {
         let found = secrets::open(&self.keys, self.store.as_ref(), tenant, name).await;
         found.map_err(|missing| match missing {
-            Missing::Unset => wrong(format!("the secret `{name}` is not set: `windlass secret set {name}`")),
+            Missing::Unset => {
+                wrong(format!("the secret `{name}` is not set: `windlass secret set {name}`")).into()
+            }
             Missing::Unreadable => {
-                wrong(format!("the secret `{name}` cannot be opened by the keys of this node"))
+                wrong(format!("the secret `{name}` cannot be opened by the keys of this node")).into()
             }
-            Missing::Store(error) => {
-                Fault::new(Kind::Runtime, format!("the secret `{name}` cannot be read: {error}"))
-            }
+            Missing::Store(error) => Unbegun::Away(error).into(),
         })
     }
 }

@@ -5,7 +5,10 @@ use super::{
     exchange::{Request, url_of, wrong},
     reveal::fits,
 };
-use crate::webhooks::sign::{self, Secret};
+use crate::{
+    unbegun::Stop,
+    webhooks::sign::{self, Secret},
+};
 use hyper::{Method, header};
 use machine::{Fault, TenantId, Time, fault::Kind, time::Span};
 use std::time::Duration;
@@ -48,7 +51,7 @@ impl Egress {
         tenant: &TenantId,
         names: &[String],
         host: &str,
-    ) -> Result<Vec<Secret>, Fault> {
+    ) -> Result<Vec<Secret>, Stop> {
         let mut secrets = Vec::with_capacity(names.len());
         for name in names {
             let opened = self.secret(tenant, name).await?;
@@ -64,10 +67,11 @@ impl Egress {
         &self,
         tenant: &TenantId,
         message: &Message<'_>,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Answered, Stop> {
         let url = self.webhook_url(message.url)?;
         let secrets =
             self.webhook_secrets(tenant, message.secrets, url.host_str().unwrap_or_default()).await?;
+        self.begin()?;
         let timestamp = self.clock.now().0 / 1_000_000;
         let signature = sign::signature(&secrets, message.id, timestamp, message.body);
         let mut request = Request::get(url, 0);

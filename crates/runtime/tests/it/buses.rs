@@ -100,6 +100,28 @@ async fn what_is_emitted_is_carried_in_order_and_what_is_published_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_carried_on_a_lease_that_may_be_over() {
+    // Either it may be over before there is anything, or reading what there is takes too long.
+    for late in [false, true] {
+        let world = World::new();
+        let carrier = Scripted::new(|_| Carried::Confirmed);
+        let node = world.build().bus(over(&carrier, &["said"])).start().await;
+        node.deploy("emits", EMITS).await;
+        node.tap.break_down("renew");
+        match late {
+            true => node.tap.delay("events_of", secs(20)),
+            false => pass(secs(20)).await,
+        }
+        node.start("emits", json!({ "of": 0 })).await;
+        pass(secs(60)).await;
+        assert_eq!(carrier.given().len(), 0, "another may be at it by now");
+        node.tap.repair();
+        settled(&world).await;
+        assert_eq!(carrier.given().iter().map(|one| one.1).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_inside_waits_for_a_bus_that_is_away() {
     let world = World::new();
     let carrier = Scripted::new(|_| Carried::Away("away".to_owned()));

@@ -39,6 +39,7 @@ mod http;
 mod kept;
 mod language;
 mod memory;
+mod newer;
 mod nodes;
 mod openapi;
 mod orders;

@@ -133,6 +133,31 @@ async fn a_node_whose_lease_may_be_over_hands_out_no_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_had_to_be_read_first_for_longer_than_the_lease_is_not_begun() {
+    let world = World::new();
+    let (called, seen) = recording(&world, "called", |_, input| worker::Outcome::Done(input));
+    let (mail, calls) = noting(&world, "mail", &["order"], |_| Handled::done());
+    let workers = world.build().worker(called).worker(mail.key_by("data.n"));
+    let node = workers.secrets(runtime::secrets::Keyring::fresh().0).start().await;
+    node.handle.put_secret(&node.tenant, "one", &machine::Data::text("c4nary"), &[]).await.unwrap();
+    node.deploy("d", "use: { secrets: [ one ] }\ndo: [ { a: { call: 'called:1.0.0@default', with: { v: '${ $secrets.one }' } } } ]").await;
+    node.tap.break_down("renew");
+    for reading in ["secret", "taken"] {
+        node.tap.delay(reading, secs(20));
+    }
+    let id = node.start("d", json!({})).await;
+    publish_all(&node, events("order", 0..3)).await;
+    pass(secs(60)).await;
+    assert_eq!((seen.lock().len(), handled(&calls)), (0, vec![]), "another may be at it by now");
+    assert_eq!((world.counts().await.calls, world.letters().await.len()), (1, 0));
+    node.tap.repair();
+    node.output(id).await;
+    settled(&world).await;
+    assert_eq!(handled(&calls), [0, 1, 2]);
+    assert_eq!(seen.lock().iter().map(|(context, _)| context.attempt).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn results_that_come_in_while_the_store_is_away_are_kept_and_committed_after() {
     let world = World::new();
     let gate = Gate::new();

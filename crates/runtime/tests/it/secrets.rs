@@ -134,3 +134,33 @@ async fn a_node_without_a_key_takes_no_secret() {
         node.handle.put_secret(&world.tenant, "one", &machine::Data::text("v"), &[]).await.unwrap_err();
     assert!(refused.to_string().contains("no key to seal secrets with"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_secret_cannot_be_read_waits_for_the_store_and_no_attempt_is_counted() {
+    let world = World::new();
+    let (worker, seen) = recording(&world, "w", |_, input| Outcome::Done(input));
+    let once = worker::RetryPolicy { attempts_max: 1, ..worker::RetryPolicy::default() };
+    let node = world.build().secrets(Keyring::fresh().0).worker(worker.retry(once)).start().await;
+    node.handle.put_secret(&world.tenant, "one", &machine::Data::text("c4nary"), &[]).await.unwrap();
+    let uses = "use: { secrets: [ one ] }";
+    node.deploy(
+        "w",
+        &format!(
+            "{uses}\ndo: [ {{ c: {{ call: 'w:1.0.0@default', with: {{ v: '${{ $secrets.one }}' }} }} }} ]"
+        ),
+    )
+    .await;
+    let with = "{ method: get, endpoint: 'http://127.0.0.1:1/', headers: { X: '${ $secrets.one }' } }";
+    node.deploy("http", &format!("{uses}\ndo: [ {{ c: {{ call: http, with: {with} }} }} ]")).await;
+    node.tap.break_down("secret");
+    let (id, http) = (node.start("w", json!({})).await, node.start("http", json!({})).await);
+    pass(secs(60)).await;
+    assert_eq!(world.counts().await.calls, 2);
+    assert!(seen.lock().is_empty());
+    assert_eq!((world.status(id).await, world.status(http).await), ("running".into(), "running".into()));
+    node.tap.repair();
+    assert_eq!(node.output(id).await, json!("[secret one]"));
+    assert_eq!(seen.lock().iter().map(|(context, _)| context.attempt).collect::<Vec<_>>(), [1]);
+    // It got as far as the request, which is not allowed here.
+    assert!(!node.fault(http).await.detail.unwrap().contains("secret"));
+}

@@ -120,10 +120,23 @@ const LISTEN: &str = "do: [ { hear: { listen: { to: { one: { with: { type: go } 
 
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_build_wrote_is_left_to_it_and_nothing_is_buried_or_lost() {
-    let newer: [fn(&mut Value); 3] = [
-        |json| json["engineSchemaVersion"] = json!(99),
-        |json| json["workflowState"]["dreams"] = json!([1]),
-        |json| json["workflowState"]["branches"][0]["frames"][0]["body"] = json!({ "dream": {} }),
+    let outcome = |json: &mut Value, outcome: Value| {
+        json["continuationBuffer"] = json!([{ "command": "childDone", "token": 1, "outcome": outcome }]);
+    };
+    let newer: [&dyn Fn(&mut Value); 9] = [
+        &|json| json["engineSchemaVersion"] = json!(99),
+        &|json| json["workflowState"]["dreams"] = json!([1]),
+        &|json| json["workflowState"]["trace"] = json!({ "correlationId": "c", "baggage": "b" }),
+        &|json| {
+            json["workflowState"]["error"] = json!({ "type": "t", "status": 400, "dreams": 1 });
+        },
+        &|json| outcome(json, json!({ "status": "completed", "output": 1, "dreams": 1 })),
+        &|json| {
+            outcome(json, json!({ "status": "faulted", "error": { "type": "t", "status": 1, "new": 1 } }))
+        },
+        &|json| outcome(json, json!({ "status": "cancelled", "by": "op" })),
+        &|json| json["workflowState"]["branches"][0]["next"] = json!({ "hop": "begin", "dreams": 1 }),
+        &|json| json["workflowState"]["branches"][0]["frames"][0]["body"] = json!({ "dream": {} }),
     ];
     for change in newer {
         let world = World::new();

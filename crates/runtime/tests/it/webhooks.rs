@@ -36,6 +36,7 @@ impl Near {
         let options = |options: &mut runtime::Options| {
             options.egress.allow_private = Range::LOOPBACK.to_vec();
             options.http_timeout = Span::from_secs(1);
+            options.lease = Span::from_secs(3);
         };
         let node = build.options(options).start().await;
         for (name, byte) in [("old", 1), ("new", 2)] {
@@ -252,4 +253,58 @@ async fn what_cannot_be_a_webhook_is_refused() {
     let strict = World::new().node().await;
     let refusal = strict.handle.put_webhook(&strict.tenant, "a", &fine()).await.unwrap_err().to_string();
     assert!(refusal.contains("https"), "{refusal}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_sent_on_a_lease_that_may_be_over() {
+    let near = Near::start(|_, _| ok(json!({}))).await;
+    near.put("shop", near.webhook("/shop", &["old"])).await.unwrap();
+    near.1.tap.break_down("renew");
+    until(|| async { !near.1.handle.is_ready() }).await;
+    near.publish("order.placed", "1").await;
+    // Long enough for it to have come.
+    pass(Duration::from_millis(500)).await;
+    assert_eq!((near.of("/shop").len(), near.0.counts().await.deliveries), (0, 1));
+    near.1.tap.repair();
+    until(|| async { near.0.counts().await.deliveries == 0 }).await;
+    assert_eq!(near.of("/shop").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_secret_cannot_be_read_waits_for_the_store_and_no_attempt_is_counted() {
+    let near = Near::start(|_, _| ok(json!({}))).await;
+    near.put("shop", near.webhook("/shop", &["old"])).await.unwrap();
+    near.1.tap.break_down("secret");
+    near.1.tap.take_counts();
+    near.publish("order.placed", "1").await;
+    let asked = std::sync::atomic::AtomicU64::new(0);
+    until(|| async {
+        let more = near.1.tap.take_counts().get("secret").copied().unwrap_or(0);
+        asked.fetch_add(more, std::sync::atomic::Ordering::Relaxed) + more > 3
+    })
+    .await;
+    let (filter, tenant) = (store::views::DeliveryFilter::default(), &near.1.tenant);
+    let rows = near.0.store.deliveries(tenant, &filter, None, 10).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.attempt).collect::<Vec<_>>(), [0]);
+    near.1.tap.repair();
+    until(|| async { near.0.counts().await.deliveries == 0 }).await;
+    assert_eq!((near.of("/shop").len(), near.0.letters().await.len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_of_a_newer_build_is_served_and_keeps_what_is_not_known_when_it_is_disabled() {
+    let near = Near::start(|_, _| says("410 Gone", "")).await;
+    near.put("shop", near.webhook("/shop", &["old"])).await.unwrap();
+    let (_, row, _) = near.1.handle.webhooks(&near.1.tenant).await.unwrap().remove(0);
+    let mut json: serde_json::Value = serde_json::from_slice(&row.declaration).unwrap();
+    json["dreams"] = json!(1);
+    let expected_version = row.row_version;
+    let declaration = serde_json::to_vec(&json).unwrap();
+    let row = store::rows::WorkerRow { declaration, row_version: expected_version + 1, ..row };
+    near.0.write(vec![store::Write::PutWorker { row, expected_version }]).await;
+    near.publish("order.placed", "1").await;
+    until(|| async { near.1.handle.webhooks(&near.1.tenant).await.unwrap()[0].2.disabled.is_some() }).await;
+    let (_, row, _) = near.1.handle.webhooks(&near.1.tenant).await.unwrap().remove(0);
+    let stored: serde_json::Value = serde_json::from_slice(&row.declaration).unwrap();
+    assert_eq!(stored["dreams"], json!(1));
 }

@@ -95,7 +95,7 @@ fn a_faulted_child_faults_the_step_with_its_error_which_can_be_caught() {
     ))
     .start("{}");
     let token = started(&mut run);
-    assert!(run.tell(Command::ChildDone { token, outcome: Outcome::Cancelled }));
+    assert!(run.tell(Command::ChildDone { token, outcome: Outcome::Cancelled {} }));
     run.completes_with(r#"{"ok":true}"#);
 }
 
