@@ -45,6 +45,17 @@ impl Server {
         Ok(())
     }
 
+    /// From now on its clock is so many seconds ahead of the machine's.
+    pub fn move_clock(&mut self, seconds: i64) -> Result<()> {
+        self.own()?.move_clock(seconds)
+    }
+
+    /// The numbers of the processes that the postmaster has started and that are there now.
+    pub fn children(&mut self) -> Result<Vec<u32>> {
+        let children = children(self.own()?.pid)?;
+        Ok(children.into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect())
+    }
+
     /// As `kill -CONT` of everything.
     pub fn go_on(&mut self) -> Result<()> {
         awake(self.own()?.pid);

@@ -39,6 +39,9 @@ pub enum Durability {
     None,
 }
 
+/// The file in its folder that says how far the clock of a server is ahead.
+const CLOCK: &str = "clock";
+
 /// What a server with TLS needs: PEM texts, and who is let in how.
 #[derive(Clone, Debug)]
 pub struct Secure {
@@ -66,6 +69,8 @@ pub(crate) struct Own {
     user: Option<(u32, u32)>,
     durability: Durability,
     is_secure: bool,
+    /// The library that gives it a clock of its own.
+    faketime: Option<PathBuf>,
     pub(crate) pid: Pid,
     watch: Option<(ChildStdin, Child)>,
 }
@@ -118,20 +123,30 @@ pub fn programs() -> Option<PathBuf> {
 impl Server {
     /// A new server in a temporary folder, stopped when this value goes or the process ends.
     pub fn start(durability: Durability) -> Result<Server> {
-        Server::start_with(durability, None, None)
+        Server::start_with(durability, None, None, None)
+    }
+
+    /// The same for a server whose clock can be moved, see [`Server::move_clock`], with nothing synced.
+    pub fn start_with_clock(faketime: &Path) -> Result<Server> {
+        Server::start_with(Durability::None, None, None, Some(faketime))
     }
 
     /// The same for a server whose log of changes (WAL) is in this empty folder, which becomes the server's, in small files.
     pub fn start_with_log_in(folder: &Path) -> Result<Server> {
-        Server::start_with(Durability::Default, None, Some(folder))
+        Server::start_with(Durability::Default, None, Some(folder), None)
     }
 
     /// The same for a server with TLS, with nothing synced.
     pub fn start_secure(secure: &Secure) -> Result<Server> {
-        Server::start_with(Durability::None, Some(secure), None)
+        Server::start_with(Durability::None, Some(secure), None, None)
     }
 
-    fn start_with(durability: Durability, secure: Option<&Secure>, wal: Option<&Path>) -> Result<Server> {
+    fn start_with(
+        durability: Durability,
+        secure: Option<&Secure>,
+        wal: Option<&Path>,
+        faketime: Option<&Path>,
+    ) -> Result<Server> {
         let programs = programs().context("PostgreSQL is not installed")?;
         let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir()?;
         let user = unprivileged(folder.path())?;
@@ -152,7 +167,8 @@ impl Server {
         }
         let is_secure = secure.is_some();
         let folder = folder.keep();
-        let mut own = Own { folder, user, durability, is_secure, pid: Pid::INIT, watch: None };
+        let faketime = faketime.map(Path::to_owned);
+        let mut own = Own { folder, user, durability, is_secure, faketime, pid: Pid::INIT, watch: None };
         own.launch(&programs, port)?;
         let (host, user) = ("127.0.0.1".to_owned(), "postgres".to_owned());
         let server = Server { host, port, user, programs, own: Some(own) };
@@ -265,8 +281,8 @@ impl Server {
         quietly(copy)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let folder = folder.keep();
-        let (durability, is_secure) = (own.durability, false);
-        let mut own = Own { folder, user, durability, is_secure, pid: Pid::INIT, watch: None };
+        let (durability, is_secure, faketime) = (own.durability, false, None);
+        let mut own = Own { folder, user, durability, is_secure, faketime, pid: Pid::INIT, watch: None };
         own.launch(&self.programs, port)?;
         let (host, user) = (self.host.clone(), self.user.clone());
         Ok(Server { host, port, user, programs: self.programs.clone(), own: Some(own) })
@@ -309,6 +325,13 @@ impl Own {
         if self.is_secure {
             postgres.args(["-c", "ssl=on", "-c", "ssl_ca_file=root.crt"]);
         }
+        if let Some(library) = &self.faketime {
+            self.move_clock(0)?;
+            postgres.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", self.folder.join(CLOCK));
+            postgres.env("FAKETIME_NO_CACHE", "1");
+            // Lengths of time stay what they are.
+            postgres.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+        }
         let mut server = postgres.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pid = Pid::from_child(&server);
         self.watch = Some(watch(&server, &self.folder)?);
@@ -316,6 +339,13 @@ impl Own {
         // Reaps the server whenever it ends, so that the watcher sees it gone.
         std::thread::spawn(move || server.wait());
         started
+    }
+
+    /// So many seconds ahead of the machine's own. The file is there whole at any moment.
+    pub(crate) fn move_clock(&self, seconds: i64) -> Result<()> {
+        let fresh = self.folder.join("clock.new");
+        std::fs::write(&fresh, format!("{seconds:+}s\n"))?;
+        Ok(std::fs::rename(fresh, self.folder.join(CLOCK))?)
     }
 
     /// The server is dead: whoever watches it must not signal its number, nor remove its data.

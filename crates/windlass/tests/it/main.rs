@@ -22,6 +22,7 @@ mod hints;
 mod hosts;
 mod intake;
 mod kill;
+mod moved;
 mod moving;
 mod nodes;
 mod reference;

@@ -51,24 +51,39 @@ impl Sink {
     }
 }
 
-struct Cluster {
-    nodes: Vec<Engine>,
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Engine>,
     sink: Arc<Sink>,
-    _home: tempfile::TempDir,
-    database: scratch::Database,
+    home: tempfile::TempDir,
+    pub(crate) database: scratch::Database,
 }
 
-/// A node that nobody is told of but by its address; with a library its clock is an hour ahead.
-async fn serve(home: &Path, url: &str, flags: &[String], faketime: Option<&Path>) -> Engine {
+/// A clock that is wrong: where the library is, and how.
+#[derive(Clone, Copy)]
+pub(crate) enum Wrong<'a> {
+    /// An hour ahead. Lengths of time stay what they are.
+    Ahead(&'a Path),
+    /// A tenth too fast, by whatever is measured.
+    Fast(&'a Path),
+}
+
+/// A node that nobody is told of but by its address, with a log of its own.
+async fn serve(home: &Path, url: &str, flags: &[String], (log, wrong): (&str, Option<Wrong<'_>>)) -> Engine {
     let mut command = binary(home);
     command.args(["serve", "--config", "windlass.toml", "--store", url, "-o", "json"]).args(flags);
-    if let Some(library) = faketime {
-        command.env("LD_PRELOAD", library).env("FAKETIME", "+1h");
-        // Lengths of time stay what they are.
-        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    command.stderr(std::fs::File::create(home.join(log)).unwrap());
+    match wrong {
+        Some(Wrong::Ahead(library)) => {
+            command.env("LD_PRELOAD", library).env("FAKETIME", "+1h");
+            command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+        }
+        Some(Wrong::Fast(library)) => drop(command.env("LD_PRELOAD", library).env("FAKETIME", "+0 x1.1")),
+        None => {}
     }
     Engine::launch(home, command).await
 }
+
+const LOGS: [&str; 2] = ["first.log", "second.log"];
 
 impl Cluster {
     /// `None`, said loudly, without PostgreSQL.
@@ -76,9 +91,13 @@ impl Cluster {
         Cluster::with(None).await
     }
 
-    /// The same; with a library the second node's clock is an hour ahead.
-    async fn with(faketime: Option<&Path>) -> Option<Cluster> {
-        let database = scratch::database()?;
+    /// The same with a clock of the second node that is wrong.
+    async fn with(wrong: Option<Wrong<'_>>) -> Option<Cluster> {
+        Some(Cluster::over(scratch::database()?, wrong).await)
+    }
+
+    /// Two nodes on a database that is there.
+    pub(crate) async fn over(database: scratch::Database, wrong: Option<Wrong<'_>>) -> Cluster {
         let home = tempfile::tempdir().unwrap();
         let mut migrate = binary(home.path());
         migrate.args(["migrate", "--store", &database.owner_url, "--app-role", database.application]);
@@ -90,19 +109,24 @@ impl Cluster {
         let taking = sink.clone();
         let answer: hosts::Answering = Arc::new(move |request: &Request| taking.take(request));
         let flags = hosts::flags(home.path(), &[HOST.to_owned()], answer).await;
-        let mut first = serve(home.path(), &database.url, &flags, None).await;
+        let mut first = serve(home.path(), &database.url, &flags, (LOGS[0], None)).await;
         first.key = first.line["platform_key"].as_str().expect("a platform key").to_owned();
         first.cli(&["tenant", "create", "acme"]).await.ok();
         let make = ["key", "create", "--tenant", "acme", "--name", "admin", "--role", "admin", "-o", "json"];
         let key = first.cli(&make).await.json()["secret"].as_str().unwrap().to_owned();
-        let mut second = serve(home.path(), &database.url, &flags, faketime).await;
+        let mut second = serve(home.path(), &database.url, &flags, (LOGS[1], wrong)).await;
         (first.key, second.key) = (key.clone(), key);
         first.deploy(DOCUMENT).await;
-        Some(Cluster { nodes: vec![first, second], sink, _home: home, database })
+        Cluster { nodes: vec![first, second], sink, home, database }
+    }
+
+    /// What the nodes have written into their logs.
+    pub(crate) fn logs(&self) -> [String; 2] {
+        LOGS.map(|log| std::fs::read_to_string(self.home.path().join(log)).unwrap())
     }
 
     /// Starts on both nodes in turn.
-    async fn start(&self) -> Vec<String> {
+    pub(crate) async fn start(&self) -> Vec<String> {
         let mut ids = Vec::new();
         for n in 0..INSTANCES {
             ids.push(self.nodes[n % 2].start_instance("effects", json!({ "n": n })).await);
@@ -123,7 +147,7 @@ impl Cluster {
     }
 
     /// Every instance completed on the node that is left, whole and once.
-    async fn check(&self, ids: &[String]) {
+    pub(crate) async fn check(&self, ids: &[String]) {
         let node = &self.nodes[1];
         for (n, id) in ids.iter().enumerate() {
             let result = node.result(id).await;
@@ -193,7 +217,7 @@ async fn a_node_whose_clock_is_an_hour_ahead_does_everything_in_its_time() {
     let Some(library) = scratch::faketime() else {
         return eprintln!("SKIPPED: libfaketime is not installed; `cargo xtask test` installs it");
     };
-    let Some(cluster) = Cluster::with(Some(&library)).await else { return };
+    let Some(cluster) = Cluster::with(Some(Wrong::Ahead(&library))).await else { return };
     let [straight, ahead] = cluster.nodes.as_slice() else { panic!("two nodes") };
     let holds = |condition: &str| cluster.database.ask(&format!("SELECT {condition}")).unwrap();
     let answer = ahead.request("GET", "/instances").send().await.unwrap();
@@ -232,4 +256,30 @@ async fn a_node_whose_clock_is_an_hour_ahead_does_everything_in_its_time() {
         "0",
         "nobody was taken over"
     );
+}
+
+const SHORT: &str = "
+document: { dsl: 1.0.3, namespace: test, name: short, version: 1.0.0 }
+do: [ { rest: { wait: { seconds: 4 } } } ]
+";
+
+/// F19: what drifts is put right with every renewal of the lease, long before it could count as a jump.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stderr, reason = "skipping must be seen")]
+#[allow(clippy::disallowed_methods, reason = "how long a wait takes is measured by the clock of the test")]
+async fn a_node_whose_clock_is_a_tenth_too_fast_does_everything_once_and_waits_nearly_as_long_as_it_should() {
+    let Some(library) = scratch::faketime() else {
+        return eprintln!("SKIPPED: libfaketime is not installed; `cargo xtask test` installs it");
+    };
+    let Some(cluster) = Cluster::with(Some(Wrong::Fast(&library))).await else { return };
+    let fast = &cluster.nodes[1];
+    fast.deploy(SHORT).await;
+    let began = std::time::Instant::now();
+    let id = fast.start_instance("short", json!({})).await;
+    let ids = cluster.start().await;
+    cluster.check(&ids).await;
+    assert_eq!(fast.result(&id).await["status"], "completed");
+    assert!(began.elapsed().as_millis() >= 3_600, "{:?}", began.elapsed());
+    let fenced = cluster.database.ask("SELECT count(*) FROM wf_host_locks WHERE kind = 'node' AND fenced");
+    assert_eq!(fenced.unwrap(), "0", "nobody was taken over");
 }
