@@ -46,7 +46,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store or on PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w6 --backlog 100000\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --retention\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w6 --backlog 100000\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// w1: nodes on the one database, the load spread over them.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16), value_name = "NODES")]
     pub(crate) nodes: u64,
+    /// w1: measure twice as long, and in the second half let retention delete what ended so long ago as a half lasts.
+    #[arg(long)]
+    pub(crate) retention: bool,
     /// Another connection to the database holds a snapshot for the whole run, as a long report would.
     #[arg(long)]
     pub(crate) held_snapshot: bool,

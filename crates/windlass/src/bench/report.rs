@@ -48,6 +48,12 @@ pub(super) struct Report {
     pub(super) held_snapshot: bool,
     /// Instances in the store before the measurement.
     pub(super) stored: u64,
+    /// With retention: ended instances that it deleted per second beside the workload, and `per_second` of the half before,
+    /// in which it deleted nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) purged_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) per_second_before: Option<f64>,
     pub(super) resident_mib: f64,
     /// Largest resident memory so far.
     pub(super) resident_peak_mib: f64,

@@ -2,7 +2,7 @@
 
 use super::{Args, w2::Sink, w5};
 use anyhow::{Context, Result, bail};
-use machine::{Data, TenantId, language::Format};
+use machine::{Data, TenantId, language::Format, time::Span};
 use runtime::{
     Handle, Node, Parts,
     api::{DefinitionRef, Refusal, Start},
@@ -253,6 +253,13 @@ impl Bench {
         }
     }
 
+    /// How many ended instances retention has deleted so far.
+    pub(super) fn purged(&self) -> f64 {
+        let metrics = self.handles.iter().flat_map(Handle::metrics);
+        let purged = metrics.filter(|metric| metric.name == "windlass_instances_purged_total");
+        purged.map(|metric| metric.value).sum()
+    }
+
     /// What the database has counted so far; nothing for the embedded store.
     pub(super) async fn counted(&self) -> Result<Option<Counted>> {
         let Some((store, url)) = &self.database else { return Ok(None) };
@@ -350,6 +357,11 @@ fn parts_of(
     }
     if let Some(batches) = args.batches {
         parts.options.batches_in_flight_max = batches;
+    }
+    if args.retention {
+        let kept = Span::from_secs(i64::try_from(args.seconds).unwrap_or(i64::MAX / 1_000_000));
+        parts.options.retention.ended = Some(kept);
+        parts.options.retention.every = Span::from_secs(1);
     }
     let noop = worker::from_fn(|_, input| Outcome::Done(input));
     parts.workers.push(Declaration::new("noop", noop).concurrency_max(100_000));

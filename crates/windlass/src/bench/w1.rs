@@ -20,13 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
     let (start_cost, unit_cost) = bench.cost_of_one().await?;
-    let before = bench.counted().await?;
-    let began = now_ms(&bench.clock);
-    let (mut times, concurrency) = match args.http {
-        None => (in_process(bench, args).await?, args.concurrency),
-        Some(connections) => (over_http(bench, args, connections).await?, connections),
+    // Until the first half is over nothing is old enough to be deleted.
+    let per_second_before = match args.retention {
+        true => {
+            let (times, seconds) = load(bench, args).await?;
+            Some(times.len() as f64 / seconds)
+        }
+        false => None,
     };
-    let seconds = (now_ms(&bench.clock) - began) / 1000.0;
+    let (before, purged) = (bench.counted().await?, bench.purged());
+    let (mut times, seconds) = load(bench, args).await?;
+    let purged_per_second = args.retention.then(|| (bench.purged() - purged) / seconds);
     times.sort_by(f64::total_cmp);
     let after = bench.counted().await?;
     let counted = after.zip(before).map(|(after, before)| after.per_unit(before, times.len()));
@@ -38,7 +42,7 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         workload: "w1",
         store: args.store.split(':').next().unwrap_or_default().to_owned(),
         through: if args.http.is_some() { "http" } else { "in-process" },
-        concurrency,
+        concurrency: args.http.unwrap_or(args.concurrency),
         seconds,
         units: times.len() as u64,
         per_second,
@@ -63,9 +67,21 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         nodes: args.nodes,
         held_snapshot: args.held_snapshot,
         stored: args.stored,
+        purged_per_second,
+        per_second_before,
         resident_mib: resident,
         resident_peak_mib: peak,
     })
+}
+
+/// How long each workflow took, and all of them together in seconds.
+async fn load(bench: &Bench, args: &Args) -> Result<(Vec<f64>, f64)> {
+    let began = now_ms(&bench.clock);
+    let times = match args.http {
+        None => in_process(bench, args).await?,
+        Some(connections) => over_http(bench, args, connections).await?,
+    };
+    Ok((times, (now_ms(&bench.clock) - began) / 1000.0))
 }
 
 /// Each of `concurrency` loops starts a workflow, waits for its end, and starts the next.

@@ -63,6 +63,8 @@ pub(super) async fn measure(bench: &Bench, args: &Args) -> Result<Report> {
         nodes: args.nodes,
         held_snapshot: args.held_snapshot,
         stored: args.stored,
+        purged_per_second: None,
+        per_second_before: None,
         resident_mib: resident,
         resident_peak_mib: peak,
     })
