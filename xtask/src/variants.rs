@@ -1,5 +1,6 @@
-//! The same tests once more: nodes and the API on the other store with hints of which every second is lost, and those of
-//! several nodes with hints that are whole, doubled or late. Without the variable there are no hints, as in all other phases.
+//! The same tests once more: nodes and the API on the other store with hints of which every second is lost, all tests of
+//! nodes with doubled hints, and those in which hints play a part on the other store with hints that are off, whole, doubled
+//! or late. Without the variable there are no hints, as in all other phases.
 //! The harness reads the variables; the product knows nothing of them.
 
 use crate::{
@@ -13,22 +14,31 @@ const STORE: (&str, &str) = ("WINDLASS_TEST_STORE", "postgres");
 const HINTS: &str = "WINDLASS_TEST_HINTS";
 /// What becomes of hints where every test is run.
 const LOST: &str = "lost";
-/// What else may become of them.
-const FATES: [&str; 3] = ["whole", "doubled", "late"];
+const DOUBLED: &str = "doubled";
+/// What becomes of them where those of [`MODULES`] are run on PostgreSQL.
+const FATES: [&str; 4] = ["off", "whole", DOUBLED, "late"];
 /// The packages that have tests of nodes.
 const PACKAGES: [&str; 2] = ["runtime", "server"];
 const TRIALS: &str = "conforms::";
-/// Tests of the runtime in which work goes from node to node, or waits to be found.
-const MODULES: [&str; 10] = [
+/// Tests of the runtime in which work goes from node to node, waits to be found, or is told of.
+const MODULES: [&str; 18] = [
+    "batches::",
+    "buses::",
     "children::",
     "collections::",
     "deliveries::",
     "events::",
+    "fanout::",
+    "hints::",
     "nodes::",
     "outages::",
+    "outbox::",
     "restart::",
+    "runs::",
     "schedules::",
+    "signals::",
     "stop::",
+    "tenants::",
     "timers::",
 ];
 
@@ -42,10 +52,14 @@ pub(crate) fn on_postgres() -> Result<(u8, Count)> {
     shell::run_counting(command)
 }
 
-/// Those of several nodes on PostgreSQL, or all of them, with every other fate of hints.
+/// All tests of the runtime with doubled hints, and those in which hints play a part, or all of them, on PostgreSQL with every
+/// other fate of hints.
 pub(crate) fn hints(all: bool) -> Result<(u8, Count)> {
     let server = servers::start()?;
-    let (mut worst, mut total) = (0, Count::default());
+    let mut doubled = tests(&["runtime"], &[], Some(TRIALS));
+    doubled.env(scratch::VARIABLE, server.url()).env(HINTS, DOUBLED);
+    say(&[(HINTS, DOUBLED)]);
+    let (mut worst, mut total) = shell::run_counting(doubled)?;
     for fate in FATES {
         let mut command = match all {
             true => tests(&PACKAGES, &[], Some(TRIALS)),
