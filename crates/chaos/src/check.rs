@@ -1,4 +1,4 @@
-//! Compares what was recorded with what is promised: C1 to C10, C13 and C14. Reads nothing but the record.
+//! Compares what was recorded with what is promised: C1 to C10 and C13 to C15. Reads nothing but the record.
 //!
 //! [`check`] is the way in. What a client does not know (`info`) is never taken for done, nor for not done.
 
@@ -8,6 +8,7 @@ pub(crate) mod outside;
 mod reads;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use crate::{
     nemesis,
@@ -70,6 +71,7 @@ pub(crate) fn check(record: &Record) -> Vec<Verdict> {
         feed::in_order(&index),
         reads::tail(&index),
         outside::repeats(&index),
+        workers::handled(&index),
     ]
 }
 

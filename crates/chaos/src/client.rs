@@ -31,6 +31,8 @@ pub(crate) struct Ask {
     pub(crate) path: String,
     /// POST with this, GET without.
     pub(crate) body: Option<Value>,
+    /// PUT instead.
+    pub(crate) puts: bool,
     pub(crate) headers: Vec<(&'static str, String)>,
 }
 
@@ -41,6 +43,10 @@ impl Ask {
 
     pub(crate) fn post(path: String, body: Value) -> Ask {
         Ask { path, body: Some(body), ..Ask::default() }
+    }
+
+    pub(crate) fn put(path: String, body: Value) -> Ask {
+        Ask { path, body: Some(body), puts: true, ..Ask::default() }
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: String) -> Ask {
@@ -127,7 +133,11 @@ impl Client {
 
     async fn exchange(&self, node: usize, secret: &str, ask: Ask) -> Said {
         let uri = format!("http://127.0.0.1:{}{}", self.ports[node], ask.path);
-        let method = if ask.body.is_some() { Method::POST } else { Method::GET };
+        let method = match ask.body {
+            Some(_) if ask.puts => Method::PUT,
+            Some(_) => Method::POST,
+            None => Method::GET,
+        };
         let mut request = Request::builder().method(method).uri(uri);
         request = request.header("authorization", format!("Bearer {secret}"));
         request = request.header("content-type", "application/json");

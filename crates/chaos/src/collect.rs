@@ -74,7 +74,7 @@ async fn one(client: &Client, tenant: &Tenant, id: &str) -> Result<Final> {
 }
 
 /// All items of a list.
-async fn pages(client: &Client, tenant: &Tenant, path: &str) -> Result<Vec<Value>> {
+pub(crate) async fn pages(client: &Client, tenant: &Tenant, path: &str) -> Result<Vec<Value>> {
     let mut items = Vec::new();
     let mut cursor = String::new();
     for _ in 0..PAGES_MAX {

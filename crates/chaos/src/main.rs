@@ -4,7 +4,7 @@
 //! The way in: [`run`] sets up a cluster and harms it while clients work; [`check`] compares what they wrote down with
 //! what is promised. Between the two lies a folder, so that a failed run can be checked again. `program` makes random
 //! workflows whose end it reckons itself, `driver` is the clients, `nemesis` the faults, `proxy` what stands between a
-//! node and the database, `sink` the outside world.
+//! node and the database, `sink` the outside world, `worker` one that handles events.
 //!
 //! Black box: it knows the engine by its binary and its API, and no crate of the product. Nothing depends on it.
 
@@ -24,6 +24,7 @@ mod record;
 mod report;
 mod run;
 mod sink;
+mod worker;
 
 use anyhow::{Context, Result};
 use clap::Parser;

@@ -16,6 +16,9 @@ pub(crate) const FAULTS: &str = "faults.jsonl";
 pub(crate) const SINK: &str = "sink.jsonl";
 pub(crate) const FINAL: &str = "final.jsonl";
 pub(crate) const COUNTS: &str = "counts.json";
+pub(crate) const PUBLISHED: &str = "published.jsonl";
+pub(crate) const HANDLED: &str = "handled.jsonl";
+pub(crate) const EMITTED: &str = "emitted.jsonl";
 
 /// What was asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -203,6 +206,22 @@ pub(crate) struct Final {
     pub(crate) met: u32,
 }
 
+/// An event that was acknowledged, or that a worker emitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Published {
+    pub(crate) tenant: String,
+    pub(crate) id: String,
+}
+
+/// An event that a worker was given and answered as done, perhaps more than once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Handled {
+    pub(crate) tenant: String,
+    pub(crate) id: String,
+    /// What the worker is to make effects happen once with.
+    pub(crate) key: String,
+}
+
 /// What the database itself counts at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
@@ -225,6 +244,9 @@ pub(crate) struct Record {
     pub(crate) finals: Vec<Final>,
     pub(crate) feed: Vec<Told>,
     pub(crate) counts: Counts,
+    pub(crate) published: Vec<Published>,
+    pub(crate) handled: Vec<Handled>,
+    pub(crate) emitted: Vec<Published>,
 }
 
 impl Record {
@@ -247,6 +269,9 @@ impl Record {
             finals: journal::read(&folder.join(FINAL))?,
             feed: journal::read(&folder.join(FEED))?,
             counts: serde_json::from_slice(&json(COUNTS)?)?,
+            published: journal::read(&folder.join(PUBLISHED))?,
+            handled: journal::read(&folder.join(HANDLED))?,
+            emitted: journal::read(&folder.join(EMITTED))?,
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     proxy::Proxy,
     record::{self, Hints, Settings},
     sink::Sink,
+    worker,
 };
 use anyhow::{Context, Result, bail, ensure};
 use rand::{SeedableRng, rngs::StdRng};
@@ -48,7 +49,8 @@ pub(crate) struct Drained {
 
 pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     let folder = &plan.folder;
-    for name in [record::EXPECTED, record::OPS, record::FAULTS, record::SINK, record::FEED] {
+    let lines = [record::EXPECTED, record::OPS, record::FAULTS, record::SINK, record::FEED];
+    for name in lines.into_iter().chain([record::PUBLISHED, record::HANDLED, record::EMITTED]) {
         std::fs::write(folder.join(name), "")?;
     }
     std::fs::write(folder.join(record::SETTINGS), serde_json::to_vec(&plan.settings)?)?;
@@ -66,6 +68,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     let client = Client::new(ports, Journal::open(&folder.join(record::OPS))?);
     let tenants = tenants(&setup, &client, &cluster.nodes[0]).await?;
     let programs = deploy(&client, &tenants, plan.settings.seed, sink.port).await?;
+    worker::declare(&client, &tenants).await?;
     let driver = Arc::new(Driver {
         client: client.clone(),
         tenants: tenants.clone(),
@@ -79,7 +82,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<Drained> {
     });
     let feed = Journal::open(&folder.join(record::FEED))?;
     let readers = feed::follow(&client, &tenants, &feed);
+    let published = Journal::open(&folder.join(record::PUBLISHED))?;
+    let workers = worker::begin(&driver, &published, &Journal::open(&folder.join(record::HANDLED))?);
     let drained = harmed(plan, cluster.clone(), &driver).await?;
+    workers.finish().await?;
     readers.finish().await?;
     feed::read_all(&client, &tenants, &feed).await?;
     collected(folder, &cluster, &client, &tenants).await?;
@@ -215,6 +221,7 @@ async fn drained(cluster: &Cluster, driver: &Driver, patience_until_us: i64) -> 
 async fn collected(folder: &Path, cluster: &Cluster, client: &Client, tenants: &[Tenant]) -> Result<()> {
     let finals = collect::all(client, tenants).await?;
     journal::save(&folder.join(record::FINAL), &finals)?;
+    journal::save(&folder.join(record::EMITTED), &worker::emitted(client, tenants).await?)?;
     let mut counts = database::counts(&cluster.database)?;
     counts.exits = cluster.nodes.iter().map(Node::exits).sum();
     std::fs::write(folder.join(record::COUNTS), serde_json::to_vec_pretty(&counts)?)?;

@@ -149,11 +149,14 @@ pub struct Trace {
     pub tracestate: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
+    /// How many emitted events follow each other up to the one that began the instance; nothing if no event did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
 }
 
 impl Trace {
     pub fn is_empty(&self) -> bool {
-        self.traceparent.is_none() && self.correlation_id.is_none()
+        self.traceparent.is_none() && self.correlation_id.is_none() && self.hops.is_none()
     }
 }
 

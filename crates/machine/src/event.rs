@@ -5,6 +5,16 @@ use crate::data::Data;
 /// The longest attribute that is looked at as a pattern, or by one.
 const PATTERN_BYTES_MAX: usize = 1024;
 
+/// The attribute that counts how many emitted events follow each other up to this one.
+pub const HOPS: &str = "hops";
+
+/// How many emitted events follow each other up to this one; 0 if it does not say. In binary mode a number is a text.
+pub fn hops(event: &Data) -> u32 {
+    let Some(given) = event.get(HOPS) else { return 0 };
+    let number = given.as_i64().or_else(|| given.as_str()?.parse().ok());
+    number.map_or(0, |number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}
+
 /// True if a wanted text is a regular expression and not just itself. A dot alone does not make it one: event types
 /// are full of them.
 pub fn is_pattern(text: &str) -> bool {

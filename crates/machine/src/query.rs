@@ -25,6 +25,7 @@ pub enum Subject {
     Instances,
     DeadLetters,
     Deliveries,
+    Events,
 }
 
 impl Subject {
@@ -34,6 +35,7 @@ impl Subject {
             Subject::Instances => Kind::Instance,
             Subject::DeadLetters => Kind::DeadLetter,
             Subject::Deliveries => Kind::Delivery,
+            Subject::Events => Kind::Event,
         }
     }
 
@@ -74,6 +76,14 @@ pub enum Field {
     Instance,
     Group,
     Attempts,
+    /// The type of an event.
+    Type,
+    /// The id that an event has from its publisher.
+    Event,
+    /// The trace that it belongs to.
+    Trace,
+    /// The correlation id that it carries.
+    Correlation,
 }
 
 /// A text that is looked for.

@@ -31,6 +31,12 @@ impl RetryPolicy {
         let ceiling = (self.base.0 as f64 * growth).min(self.cap.0 as f64);
         Some(Span((ceiling * random.clamp(0.0, 1.0)) as i64))
     }
+
+    /// All waits together at most.
+    pub fn longest(&self) -> Span {
+        let waits = (1..self.attempts_max).filter_map(|attempt| self.delay(attempt, 1.0));
+        waits.fold(Span::ZERO, |sum, wait| Span(sum.0.saturating_add(wait.0)))
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +50,6 @@ mod tests {
         assert_eq!(full, [Some(100), Some(200), Some(400), Some(500), Some(500), None]);
         assert_eq!(policy.delay(5, 0.5), Some(Span(250)), "jitter also acts at the cap");
         assert_eq!(policy.delay(1, 0.0), Some(Span(0)));
+        assert_eq!(policy.longest(), Span(1_700));
     }
 }

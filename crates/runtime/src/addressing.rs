@@ -15,7 +15,7 @@ use std::{
 };
 use store::{
     Write,
-    rows::{DeliveryRow, EventRow},
+    rows::{DeliveryRow, EventRow, Traced},
 };
 
 /// Deliveries to be, in the commit that publishes their events.
@@ -44,7 +44,7 @@ pub(crate) fn address(engine: &Engine, tenant: &TenantId, events: &mut [(EventRo
             .entry(row.event_type.clone())
             .or_insert_with(|| engine.subscribers.wanting(tenant, &row.event_type));
         // What others publish is not carried out: it came from there, or whoever published it knows where it goes.
-        let is_for = |one: &&Arc<Subscriber>| !one.is_bus || row.emitted_by.is_some();
+        let is_for = |one: &&Arc<Subscriber>| !one.ignores(row) && (!one.is_bus || row.emitted_by.is_some());
         let subscribers: Vec<_> = subscribers.iter().filter(is_for).collect();
         row.delivered = subscribers.len() as u64;
         // Whoever begins to listen may still want what is only carried out.
@@ -90,6 +90,7 @@ fn row(
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: Traced::of_all(together.iter().map(|at| &events[*at].0.traced)),
     }
 }
 

@@ -306,6 +306,8 @@ pub struct Lent {
     pub events: Vec<(Uuid, Vec<u8>)>,
     /// For each event its domain key, if the worker has one.
     pub domain_keys: Vec<Option<String>>,
+    /// For each event the trace context of this delivery.
+    pub traceparents: Vec<String>,
     /// How far the worker has come, as far as it names watermarks.
     pub watermarks: Vec<Watermark>,
 }

@@ -120,7 +120,7 @@ async fn handle(engine: &Arc<Engine>, item: Item<CallRow>) {
         return park(engine, &tenant, &row, blocked, hold).await;
     }
     call.trace.traceparent = Some(trace::of_call(row.instance, &call));
-    let span = tracing::info_span!(
+    let span = tracing::error_span!(
         "call",
         %tenant,
         instance = id::show(id::Kind::Instance, row.instance),

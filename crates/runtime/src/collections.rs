@@ -228,10 +228,12 @@ impl Offering<'_> {
     async fn start(&self, program: Arc<Program>, events: Data) -> Result<Option<Starting>, Refusal> {
         let Offering { engine, tenant, now, .. } = *self;
         let subject = engine.subject(tenant, id::started_by(self.derived(), now));
+        let text = |name: &str| self.event.get(name).and_then(|text| text.as_str().map(str::to_owned));
         let trace = Trace {
-            traceparent: self.event.get("traceparent").and_then(|text| text.as_str().map(str::to_owned)),
+            traceparent: text("traceparent"),
             tracestate: None,
-            correlation_id: None,
+            correlation_id: text("correlationid"),
+            hops: Some(machine::event::hops(self.event)),
         };
         let command = Command::Start { input: events, business: None, trace, parent: None };
         match turn::decide_on(engine, &program, &subject, None, &command, now).await {

@@ -39,6 +39,8 @@ pub(crate) enum Reason {
     /// The worker said that trying again is of no use.
     Refused,
     Poison,
+    /// Too many emitted events follow each other.
+    Loop,
 }
 
 impl Reason {
@@ -51,6 +53,7 @@ impl Reason {
             Reason::SagaStuck => "saga-stuck",
             Reason::Refused => "refused",
             Reason::Poison => "poison",
+            Reason::Loop => "loop",
         }
     }
 }

@@ -288,7 +288,8 @@ async fn handle(engine: &Arc<Engine>, tenant: &TenantId, name: &str, items: Vec<
         return;
     }
     let traceparent = mine.first().and_then(|delivery: &Delivery| delivery.traceparent.as_deref());
-    let span = tracing::info_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
+    // Of the highest level: whatever a handler logs has its trace, however little is logged.
+    let span = tracing::error_span!("deliver", %tenant, worker = name, events = mine.len(), traceparent);
     let handled = call(worker, &mine).instrument(span).await;
     let micros = engine.clock.steady_micros() - began;
     let well: Vec<bool> = handled.iter().map(guards::is_well).collect();
@@ -373,21 +374,38 @@ fn deliveries_of(
     name: &str,
     taken: &Taken,
 ) -> Vec<Delivery> {
-    let of_event = |(id, event): &(Uuid, Data)| {
-        let text = |name: &str| event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned);
-        let key = key_of(*id, name);
-        Delivery {
-            tenant: tenant.clone(),
-            attempt: taken.row.attempt + 1,
-            traceparent: Some(trace::child(text("traceparent").as_deref(), *id, &key)),
-            correlation_id: text("correlationid"),
-            domain_key: subscriber.and_then(|one| one.domain_key(event)),
-            watermarks: vec![],
-            event: event.clone(),
-            key,
-        }
-    };
-    taken.events.iter().map(of_event).collect()
+    let given = |event: &(Uuid, Data)| given(tenant, subscriber, name, taken.row.attempt + 1, event);
+    taken.events.iter().map(given).collect()
+}
+
+/// An event as a worker is given it.
+pub(crate) fn given(
+    tenant: &TenantId,
+    subscriber: Option<&Subscriber>,
+    worker: &str,
+    attempt: u32,
+    (id, event): &(Uuid, Data),
+) -> Delivery {
+    let key = key_of(*id, worker);
+    Delivery {
+        tenant: tenant.clone(),
+        attempt,
+        traceparent: Some(traceparent_of(event, *id, &key)),
+        correlation_id: text_of(event, "correlationid"),
+        domain_key: subscriber.and_then(|one| one.domain_key(event)),
+        watermarks: vec![],
+        event: event.clone(),
+        key,
+    }
+}
+
+/// The trace context of a delivery, by its key.
+pub(crate) fn traceparent_of(event: &Data, id: Uuid, key: &str) -> String {
+    trace::child(text_of(event, "traceparent").as_deref(), id, key)
+}
+
+fn text_of(event: &Data, name: &str) -> Option<String> {
+    event.get(name).as_ref().and_then(Data::as_str).map(str::to_owned)
 }
 
 /// The key of an event for a worker.

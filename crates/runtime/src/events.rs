@@ -14,7 +14,7 @@ use crate::{
     patience::Patience,
     refusal,
     rows::{self, Born},
-    spans, turn,
+    spans, trace, turn,
 };
 use machine::{
     Data, Program, State, TenantId, Time,
@@ -36,6 +36,8 @@ const TRIES_MAX: i64 = 8;
 const ATTRIBUTE_BYTES_MAX: usize = 1024;
 /// How long the row of an event stays: so long publishing it again has no second effect.
 const RECORD_SPAN: Span = Span::from_secs(7 * 86_400);
+/// What an event that follows from too many others is refused with.
+pub(crate) const LOOP: &str = "event-loop";
 /// Expired events deleted at a time.
 const PURGE_MAX: usize = 1_000;
 
@@ -122,6 +124,13 @@ pub(crate) fn read(
     if event.get("tenantid").is_some_and(|named| named.as_str() != Some(tenant.as_str())) {
         return Err(invalid("`tenantid` names another tenant than the one it is published to".to_owned()));
     }
+    let (hops, hops_max) = (event::hops(&event), engine.options.hops_max);
+    if hops > hops_max {
+        let detail = format!(
+            "{hops} emitted events follow each other up to this one, more than the {hops_max} allowed: is it a loop?"
+        );
+        return Err(Refusal::Invalid { code: LOOP, detail, problems: vec![] });
+    }
     if event.get("time").is_none() {
         entries.push(("time".to_owned(), Data::text(now.rfc3339())));
     }
@@ -146,6 +155,7 @@ pub(crate) fn read(
         collected: 0,
         delivered: 0,
         emitted_by: None,
+        traced: trace::traced(&event),
         event: bytes,
     };
     Ok((row, event))

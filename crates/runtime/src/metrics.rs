@@ -1,39 +1,12 @@
 //! Counters of one node since its start.
 
+mod series;
+
 use crate::handle::Metric;
 use parking_lot::Mutex;
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
-};
-
-/// What stands for tenants, targets and types beyond the bound.
-const OTHER: &str = "other";
-
-/// (tenant, target, event type, outcome).
-type MessageKey = (String, String, String, &'static str);
-
-/// What a message was about; `event_type` is empty for what is no event.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Of<'a> {
-    pub(crate) tenant: &'a str,
-    pub(crate) target: &'a str,
-    pub(crate) event_type: &'a str,
-    /// `processed`, `duplicate`, `retried` or `dead-lettered`.
-    pub(crate) outcome: &'static str,
-}
-
-impl Of<'_> {
-    fn key(&self) -> MessageKey {
-        (self.tenant.to_owned(), self.target.to_owned(), self.event_type.to_owned(), self.outcome)
-    }
-}
-
-#[derive(Default)]
-struct Messages {
-    count: u64,
-    micros: u64,
-}
+pub(crate) use series::Of;
+use series::Series;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Per-tenant counts of what happened to messages (calls, signals, timers).
 #[derive(Default)]
@@ -54,14 +27,12 @@ pub(crate) struct Metrics {
     pub(crate) keys_purged: AtomicU64,
     pub(crate) tenants_purged: AtomicU64,
     pub(crate) foreign_events: AtomicU64,
-    messages: Mutex<BTreeMap<MessageKey, Messages>>,
-    /// Combinations of tenant, target, type and outcome that are told apart.
-    series_max: usize,
+    messages: Mutex<Series>,
 }
 
 impl Metrics {
     pub(crate) fn new(series_max: usize) -> Metrics {
-        Metrics { series_max, ..Metrics::default() }
+        Metrics { messages: Mutex::new(Series::new(series_max)), ..Metrics::default() }
     }
 
     pub(crate) fn add(counter: &AtomicU64) {
@@ -85,27 +56,14 @@ impl Metrics {
         self.messages(Of { tenant, target, event_type: "", outcome }, 1, micros);
     }
 
-    /// Counts several that were handled as one. What is new beyond the bound counts for `other`: first of its type, then of
-    /// everything, so that whoever makes up names does not fill the memory of those who collect them.
+    /// Counts several that were handled as one.
     pub(crate) fn messages(&self, of: Of<'_>, count: u64, micros: u64) {
-        let mut messages = self.messages.lock();
-        let of_type = Of { event_type: OTHER, ..of };
-        let whole = Of { tenant: OTHER, target: OTHER, event_type: OTHER, ..of };
-        let key = match messages.len() < self.series_max {
-            true => of.key(),
-            false => {
-                let known = [of.key(), of_type.key()].into_iter().find(|key| messages.contains_key(key));
-                known.unwrap_or_else(|| whole.key())
-            }
-        };
-        let entry = messages.entry(key).or_default();
-        entry.count += count;
-        entry.micros += micros;
+        self.messages.lock().add(of, count, micros);
     }
 
     /// Nothing is said of a tenant that is gone.
     pub(crate) fn forget(&self, tenant: &str) {
-        self.messages.lock().retain(|(of, _, _, _), _| of != tenant);
+        self.messages.lock().forget(tenant);
     }
 
     pub(crate) fn read(&self) -> Vec<Metric> {
@@ -143,62 +101,28 @@ impl Metrics {
                 value: counter.load(Ordering::Relaxed) as f64,
             })
             .collect();
-        for ((tenant, target, event_type, outcome), Messages { count, micros }) in self.messages.lock().iter()
-        {
+        for (of, count, micros) in self.messages.lock().iter() {
             let labels = vec![
-                ("tenant", tenant.clone()),
-                ("target", target.clone()),
-                ("event_type", event_type.clone()),
-                ("outcome", outcome.to_string()),
+                ("tenant", of.tenant.to_owned()),
+                ("target", of.target.to_owned()),
+                ("event_type", of.event_type.to_owned()),
+                ("outcome", of.outcome.to_owned()),
             ];
             all.push(Metric {
                 name: "windlass_messages_total",
                 help: "calls and deliveries handled, by tenant, target, event type and outcome",
                 kind: "counter",
                 labels: labels.clone(),
-                value: *count as f64,
+                value: count as f64,
             });
             all.push(Metric {
                 name: "windlass_messages_seconds_total",
                 help: "time spent handling calls and deliveries",
                 kind: "counter",
                 labels,
-                value: *micros as f64 / 1e6,
+                value: micros as f64 / 1e6,
             });
         }
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_beyond_the_bound_are_other() {
-        let metrics = Metrics::new(3);
-        let count = |tenant: &str, event_type: &str| {
-            metrics.messages(Of { tenant, target: "mail", event_type, outcome: "processed" }, 1, 0);
-        };
-        for event_type in ["a", "b", "other", "c", "d", "a"] {
-            count("acme", event_type);
-        }
-        count("globex", "a");
-        let all = metrics.messages.lock();
-        let found: Vec<(&str, &str, &str, u64)> = all
-            .iter()
-            .map(|((tenant, target, event_type, _), one)| {
-                (tenant.as_str(), target.as_str(), event_type.as_str(), one.count)
-            })
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("acme", "mail", "a", 2),
-                ("acme", "mail", "b", 1),
-                ("acme", "mail", "other", 3),
-                ("other", "other", "other", 1)
-            ]
-        );
     }
 }

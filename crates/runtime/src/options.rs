@@ -57,6 +57,8 @@ pub struct Options {
     pub public_url: String,
     /// How long an event that nothing has taken is offered to listen steps that begin.
     pub events_kept: Span,
+    /// Emitted events that may follow each other; one more is a loop, and a dead letter.
+    pub hops_max: u32,
     /// How long what has ended is kept.
     pub retention: Retention,
     /// Clocks of tenants may be moved forward, for trying things out.
@@ -144,6 +146,7 @@ impl Default for Options {
             lifecycle: Lifecycle::None,
             public_url: String::new(),
             events_kept: Span::from_secs(86_400),
+            hops_max: 100,
             retention: Retention::default(),
             dev_clock: false,
             endpoint_breaker: Some(BreakerRule::ENDPOINT),

@@ -10,6 +10,7 @@ use crate::{
     api::Refusal,
     dead_letters::{self, Reason},
     engine::Engine,
+    events,
     outage::Outage,
     publishing,
 };
@@ -157,7 +158,11 @@ async fn publish(
             Ok(_) => Ok(None),
             Err(refusal @ (Refusal::Invalid { .. } | Refusal::Conflict { .. })) => {
                 tracing::warn!(%tenant, event = %row.id, %refusal, "an emitted event cannot be published");
-                Ok(Some(dead_letters::of_emitted(engine, row, Reason::Refused, refusal.to_string())))
+                let reason = match &refusal {
+                    Refusal::Invalid { code: events::LOOP, .. } => Reason::Loop,
+                    _ => Reason::Refused,
+                };
+                Ok(Some(dead_letters::of_emitted(engine, row, reason, refusal.to_string())))
             }
             Err(refusal) => Err(refusal),
         }

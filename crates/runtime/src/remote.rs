@@ -13,7 +13,7 @@ use crate::{
     },
     engine::Engine,
     guards::{self, Blocked, Target},
-    newer, refusal, runs, subscribers,
+    newer, refusal, runs, spans, subscribers,
 };
 use machine::{Data, TenantId, Time, time::Span};
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ use store::{
     rows::{DeliveryRow, Loan, WorkerRow},
 };
 use uuid::Uuid;
-use worker::Handled;
+use worker::{Delivery, Handled};
 
 /// How often who waits looks again, whatever it is told.
 const LOOK_EVERY: Span = Span::from_secs(5);
@@ -177,6 +177,7 @@ pub(crate) async fn poll(
         let lent = without_foreign(engine, tenant, name, lent).await?;
         let lent = without_done(engine, tenant, lent).await?;
         if !lent.is_empty() || now >= until {
+            lent.iter().for_each(|one| engine.polls.lent(one.id, one.attempt, now));
             return Ok(lent);
         }
         let due = engine.store.next_delivery(&[name.to_owned()]).await.map_err(refusal::of_store)?;
@@ -256,7 +257,7 @@ async fn without_exhausted(
     let (exhausted, rest): (Vec<_>, Vec<_>) = lent.into_iter().partition(is_exhausted);
     for row in exhausted {
         let unanswered = vec![Handled::retry("the worker did not answer in time")];
-        match answer(engine, tenant, (row.id, row.attempt), unanswered).await {
+        match end(engine, tenant, (row.id, row.attempt), unanswered).await {
             Ok(()) | Err(Refusal::Conflict { .. }) => {}
             Err(refusal) => return Err(refusal),
         }
@@ -288,7 +289,23 @@ async fn with_events(
             row.events.iter().filter_map(|id| Some((id, events.get(&id)?.clone()))).collect();
         let domain_keys = events.iter().map(|(_, event)| domain_key(event)).collect();
         let watermarks = watermarks.clone();
-        Lent { events, domain_keys, watermarks, id: row.id, attempt: row.attempt, until: row.visible_at }
+        let traceparent = |(id, event): &(Uuid, Vec<u8>)| {
+            deliveries::traceparent_of(
+                &Data::parse(event).unwrap_or_default(),
+                *id,
+                &deliveries::key_of(*id, worker),
+            )
+        };
+        let traceparents = events.iter().map(traceparent).collect();
+        Lent {
+            events,
+            domain_keys,
+            traceparents,
+            watermarks,
+            id: row.id,
+            attempt: row.attempt,
+            until: row.visible_at,
+        }
     };
     Ok(lent.into_iter().map(of_row).collect())
 }
@@ -313,7 +330,7 @@ async fn without_foreign(
             true => Handled::retry("it came with an event that names another tenant"),
             false => deliveries::refused(engine, tenant, event, worker),
         });
-        match answer(engine, tenant, (one.id, one.attempt), answers.collect()).await {
+        match end(engine, tenant, (one.id, one.attempt), answers.collect()).await {
             Ok(()) | Err(Refusal::Conflict { .. }) => {}
             Err(refusal) => return Err(refusal),
         }
@@ -337,7 +354,7 @@ async fn without_done(
     };
     let (done, rest): (Vec<_>, Vec<_>) = lent.into_iter().partition(is_done);
     for one in done {
-        match answer(engine, tenant, (one.id, one.attempt), vec![Handled::done()]).await {
+        match end(engine, tenant, (one.id, one.attempt), vec![Handled::done()]).await {
             Ok(()) | Err(Refusal::Conflict { .. }) => {}
             Err(refusal) => return Err(refusal),
         }
@@ -354,8 +371,28 @@ fn gone() -> Refusal {
 pub(crate) async fn answer(
     engine: &Arc<Engine>,
     tenant: &TenantId,
+    attempt: (Uuid, u32),
+    answers: Vec<Handled>,
+) -> Result<(), Refusal> {
+    settle(engine, tenant, attempt, answers, true).await
+}
+
+/// The same for one that no worker has seen.
+async fn end(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
+    attempt: (Uuid, u32),
+    answers: Vec<Handled>,
+) -> Result<(), Refusal> {
+    settle(engine, tenant, attempt, answers, false).await
+}
+
+async fn settle(
+    engine: &Arc<Engine>,
+    tenant: &TenantId,
     (delivery, attempt): (Uuid, u32),
     answers: Vec<Handled>,
+    is_handled: bool,
 ) -> Result<(), Refusal> {
     let row = engine.store.delivery(tenant, delivery).await.map_err(refusal::of_store)?;
     let row = row.filter(|row| row.attempt == attempt && attempt > 0).ok_or_else(gone)?;
@@ -374,11 +411,16 @@ pub(crate) async fn answer(
         (each, at) => each[at].clone(),
     };
     let keyed = ids.iter().enumerate().map(|(at, id)| (deliveries::key_of(*id, &row.worker), of(at)));
-    let retry = engine.subscribers.declared(tenant, &row.worker).unwrap_or_default().retry();
+    let keyed: HashMap<String, Handled> = keyed.collect();
+    let declared = engine.subscribers.declared(tenant, &row.worker).unwrap_or_default();
+    let micros = if is_handled { took(engine, &row, &declared) } else { 0 };
+    let spanned = if is_handled { handled(engine, tenant, &row, &events, &keyed) } else { vec![] };
+    let retry = declared.retry();
     let settling = Settling::of_lent(engine, tenant, &row.worker, &retry);
     let well: Vec<bool> = answers.iter().map(guards::is_well).collect();
-    match settling.settle_one(&row, &events, keyed.collect()).await {
+    match settling.settle_one(&row, &events, keyed, micros).await {
         Ok(Settled::Done) => {
+            spans::of_deliveries(engine, &row.worker, &spanned, micros);
             engine.guards.record(tenant, &Target::worker(&row.worker), &well, engine.now());
             Ok(())
         }
@@ -389,6 +431,30 @@ pub(crate) async fn answer(
         }
         Err(error) => Err(refusal::of_store(error)),
     }
+}
+
+/// How long the attempt took. Where another node lent it, what its lease says: a heartbeat makes that shorter than it was.
+fn took(engine: &Engine, row: &DeliveryRow, declared: &Declared) -> u64 {
+    let now = engine.now();
+    let lease = Span::from_secs(declared.lease_seconds.into());
+    let began = engine.polls.ended(row.id, row.attempt);
+    let began = began.unwrap_or(Time(row.visible_at.0 - lease.0)).max(row.created_at);
+    now.since(began).0.max(0).unsigned_abs()
+}
+
+/// The events as a handler of this node would have been given them, with what became of them.
+fn handled(
+    engine: &Engine,
+    tenant: &TenantId,
+    row: &DeliveryRow,
+    events: &[(Uuid, Data)],
+    answers: &HashMap<String, Handled>,
+) -> Vec<(Delivery, Handled)> {
+    if !engine.spans.wants() {
+        return vec![];
+    }
+    let given = events.iter().map(|event| deliveries::given(tenant, None, &row.worker, row.attempt, event));
+    given.filter_map(|given| Some((given.clone(), answers.get(&given.key)?.clone()))).collect()
 }
 
 /// The worker goes on: nobody else gets the delivery for so long from now. Answers until when.

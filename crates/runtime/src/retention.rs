@@ -32,7 +32,8 @@ pub struct Retention {
     pub ended: Option<Span>,
     /// Faulted ones; never while a dead letter of theirs is there. `None`: for ever.
     pub faulted: Option<Span>,
-    /// Idempotency keys of starts; at least [`KEYS_MIN`]. `None`: for ever.
+    /// Idempotency keys of starts and of workers; at least [`KEYS_MIN`], those of workers until nothing is left that they may be
+    /// for. `None`: for ever.
     pub keys: Option<Span>,
     /// How often to look.
     pub every: Span,
@@ -52,13 +53,15 @@ impl Default for Retention {
 
 impl Retention {
     /// What may go at `now`.
-    fn allows(&self, now: Time) -> Purge {
+    fn allows(&self, now: Time, retry_longest: Span) -> Purge {
         let before =
             |kept: Option<Span>| kept.map_or(Time(i64::MIN), |kept| Time(now.0.saturating_sub(kept.0)));
         Purge {
             ended_before: before(self.ended),
             faulted_before: before(self.faulted),
             keys_before: before(self.keys.map(|kept| kept.max(KEYS_MIN))),
+            keys_kept: self.keys.map_or(Span::ZERO, |kept| kept.max(KEYS_MIN)),
+            retry_longest,
             after: None,
             limit: PURGE_MAX,
         }
@@ -136,7 +139,7 @@ async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
     if !is_this_nodes(engine).await? {
         return Ok(());
     }
-    let mut purge = engine.options.retention.allows(engine.now());
+    let mut purge = engine.options.retention.allows(engine.now(), engine.subscribers.retry_longest());
     let (mut instances, mut keys, mut slots, mut batches) = (0, 0, 0, 0);
     while !engine.is_stopping() {
         let purged = engine.store.purge(&purge).await?;
@@ -171,13 +174,13 @@ mod tests {
     fn a_key_is_never_forgotten_within_a_day() {
         let short = Retention { keys: Some(Span::from_secs(1)), ..Retention::default() };
         let now = Time(10 * KEYS_MIN.0);
-        assert_eq!(short.allows(now).keys_before, Time(9 * KEYS_MIN.0));
+        assert_eq!(short.allows(now, Span::ZERO).keys_before, Time(9 * KEYS_MIN.0));
     }
 
     #[test]
     fn nothing_goes_that_is_kept_for_ever() {
         let kept = Retention { ended: None, faulted: None, keys: None, ..Retention::default() };
-        let purge = kept.allows(Time(0));
+        let purge = kept.allows(Time(0), Span::ZERO);
         let never = Time(i64::MIN);
         assert_eq!((purge.ended_before, purge.faulted_before, purge.keys_before), (never, never, never));
     }

@@ -204,6 +204,7 @@ fn begin(engine: &Engine, tenant: &TenantId, worker: &str, run: Uuid, slot: Time
             ]),
         ),
     ]);
+    let traced = trace::traced(&event);
     let event = EventRow {
         id: run,
         source: source(worker),
@@ -219,6 +220,7 @@ fn begin(engine: &Engine, tenant: &TenantId, worker: &str, run: Uuid, slot: Time
         collected: 0,
         delivered: 1,
         emitted_by: None,
+        traced: traced.clone(),
         event: event.to_bytes(),
     };
     let delivery = DeliveryRow {
@@ -232,6 +234,7 @@ fn begin(engine: &Engine, tenant: &TenantId, worker: &str, run: Uuid, slot: Time
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced,
     };
     let delivery = Write::Debounce { row: Box::new(delivery), key: KEY.to_owned(), until: now };
     [Write::Publish(Box::new(event)), delivery]

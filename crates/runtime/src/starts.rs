@@ -140,6 +140,7 @@ async fn start_as(
             traceparent: start.traceparent,
             tracestate: start.tracestate,
             correlation_id: start.correlation_id,
+            hops: None,
         },
         parent: None,
     };

@@ -10,13 +10,13 @@ use crate::{
     engine::Engine,
     webhooks,
 };
-use machine::{Data, TenantId, correlation};
+use machine::{Data, TenantId, correlation, time::Span};
 use parking_lot::RwLock;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-use store::rows::Pace;
+use store::rows::{EventRow, Pace};
 use worker::{Declaration, Terms, path};
 
 /// A worker as publishing sees it.
@@ -54,6 +54,11 @@ impl Subscriber {
         }
     }
 
+    /// Whether the event is kept from it: what it emitted itself, if it ignores that.
+    pub(crate) fn ignores(&self, row: &EventRow) -> bool {
+        self.terms.ignore_own && row.emitted_by.is_some() && row.source == source_of(&self.name)
+    }
+
     fn wants(&self, event_type: &str) -> bool {
         is_wanted(&self.terms.types, event_type)
     }
@@ -80,6 +85,11 @@ impl Subscriber {
             None => Some(String::new()),
         }
     }
+}
+
+/// The source of what a worker emits.
+pub(crate) fn source_of(worker: &str) -> String {
+    format!("windlass/workers/{worker}")
 }
 
 /// Whether one of these types is meant; one that ends with `*` is the beginning of a type.
@@ -226,6 +236,24 @@ impl Subscribers {
         let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
         let wants = |one: &&Arc<Subscriber>| one.wants(event_type);
         self.here.iter().chain(declared).filter(wants).cloned().collect()
+    }
+
+    /// The longest that any worker goes on trying.
+    pub(crate) fn retry_longest(&self) -> Span {
+        let here = self.workers.values().map(|worker| worker.retry.longest());
+        let declared = self.declared.read();
+        let declared =
+            declared.values().flatten().filter_map(|one| Some(one.declared.as_ref()?.retry().longest()));
+        here.chain(declared).max().unwrap_or(Span::ZERO)
+    }
+
+    /// Types that anybody wants, at most `limit`.
+    pub(crate) fn wanted_types(&self, tenant: &TenantId, limit: usize) -> Vec<String> {
+        let declared = self.declared.read();
+        let declared = declared.get(tenant).map(Vec::as_slice).unwrap_or_default();
+        let types: BTreeSet<&String> =
+            self.here.iter().chain(declared).flat_map(|one| &one.terms.types).collect();
+        types.into_iter().take(limit).cloned().collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! W3C trace context of what goes out.
 
-use machine::command::Call;
+use machine::{Data, command::Call};
 use sha2::{Digest, Sha256};
+use store::rows::Traced;
 use uuid::Uuid;
 
 /// The `traceparent` that a call is made with: the trace of whoever started the instance, or one named after the
@@ -17,6 +18,16 @@ pub(crate) fn child(parent: Option<&str>, root: Uuid, key: &str) -> String {
     match parent.as_slice() {
         ["00", trace, _, flags] => format!("00-{trace}-{span}-{flags}"),
         _ => format!("00-{}-{span}-01", root.simple()),
+    }
+}
+
+/// What an event is found by.
+pub(crate) fn traced(event: &Data) -> Traced {
+    let text = |name: &str| event.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let short = |text: &String| (1..=Traced::BYTES_MAX).contains(&text.len());
+    Traced {
+        trace_id: text("traceparent").and_then(|given| read(&given)).map(|place| place.trace),
+        correlation_id: text("correlationid").filter(short),
     }
 }
 

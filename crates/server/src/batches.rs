@@ -204,11 +204,16 @@ pub(crate) async fn create(
         let samples = found.samples.iter().map(show).collect();
         return Ok(Json(PreviewAnswer { matched: found.matched, more: found.more, samples }).into_response());
     }
+    let why = fields.label("why", WHY_BYTES_MAX)?;
+    if act == Act::Discard && why.is_none() {
+        let detail = "what is thrown away is gone: say why";
+        return Err(Problem::at(code::MISSING_KEY, fields.place("why"), detail));
+    }
     let wanted = NewBatch {
         act,
         query,
         rate: rate(&fields)?.unwrap_or(BATCH_RATE_DEFAULT),
-        why: fields.label("why", WHY_BYTES_MAX)?,
+        why,
         idempotency_key: query::idempotency_key(&headers)?,
     };
     let (batch, replayed) = detached(app.answer_max(), async move {

@@ -1,13 +1,9 @@
-//! Events as they come over HTTP: structured, in batches, one on each line, or binary (attributes in headers).
+//! Events as they come over HTTP: structured, in batches, or binary (attributes in headers). Those that come one on each
+//! line are a stream: `event_lines`.
 //!
 //! Objects may be CloudEvents or envelopes ([`machine::envelope`]); which it is, publishing finds out.
 
-use crate::{
-    app::App,
-    body, code,
-    problem::{Flaw, Problem},
-    wire::Stored,
-};
+use crate::{app::App, body, code, problem::Problem, wire::Stored};
 use axum::{
     extract::{FromRequest, Request},
     http::HeaderMap,
@@ -59,34 +55,16 @@ impl FromRequest<App> for CloudEvents {
         }
         let wanted = "application/cloudevents+json, application/cloudevents-batch+json, application/json, \
             application/x-ndjson, or the attributes in ce- headers";
-        let by_line = match body::media_type(request.headers()).as_str() {
-            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {
-                false
-            }
-            "application/x-ndjson" => true,
+        match body::media_type(request.headers()).as_str() {
+            "application/json" | "application/cloudevents+json" | "application/cloudevents-batch+json" => {}
             other => return Err(body::wrong_media_type(other, wanted)),
-        };
+        }
         let bytes = body::read(request, bytes_max, &app.options).await?;
         body::check_utf8(&bytes)?;
-        if by_line {
-            return lines(&bytes).map(CloudEvents);
-        }
         let data = Data::parse(&bytes)?;
         let events = data.items().map(Iterator::collect);
         Ok(CloudEvents(events.unwrap_or_else(|| vec![data])))
     }
-}
-
-fn lines(bytes: &[u8]) -> Result<Vec<Data>, Problem> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let parse = |(at, line): (usize, &[u8])| {
-        Data::parse(line).map_err(|error| {
-            let problem = Problem::from(error);
-            let message = problem.detail.clone();
-            problem.with_flaw(Flaw { pointer: format!("/{at}"), message, ..Flaw::default() })
-        })
-    };
-    lines.enumerate().map(parse).collect()
 }
 
 /// One event whose attributes are headers and whose data is the body.

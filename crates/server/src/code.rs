@@ -99,6 +99,7 @@ pub const DEFINITION_UNSUPPORTED: Code =
 pub const TASK_RESULT_INVALID: Code =
     code("task-result-invalid", 422, "The result does not fit the task's form");
 pub const INVALID_EVENT: Code = code("invalid-event", 422, "This is not an event");
+pub const EVENT_LOOP: Code = code("event-loop", 422, "Too many events follow from each other");
 pub const EVENT_DATA_INVALID: Code =
     code("event-data-invalid", 422, "The event's data does not fit the schema of its type");
 pub const SCHEMA_INVALID: Code = code("schema-invalid", 422, "This is no schema that can be used");
@@ -189,6 +190,7 @@ pub const ALL: &[Code] = &[
     TASK_RESULT_INVALID,
     INVALID_EVENT,
     EVENT_DATA_INVALID,
+    EVENT_LOOP,
     SCHEMA_INVALID,
     BAD_CLOCK,
     DEFINITION_NOT_ALLOWED,

@@ -66,6 +66,7 @@ const REASONS: &[&str] = &[
     "snapshot-inconsistent",
     "retries-exhausted",
     "saga-stuck",
+    "loop",
     "refused",
     "poison",
 ];

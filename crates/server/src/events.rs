@@ -4,18 +4,22 @@ use crate::{
     app::{App, detached},
     auth::Caller,
     cloudevents::{CloudEvents, Form},
-    code,
+    code, event_lines, filter,
     page::{self, Cursors, Page},
     problem::{Flaw, Problem, ProblemBody},
-    query::{self, Named, NoParameters, Parameters},
+    query::{self, Named, Parameters},
     wire::{self, Stored},
 };
 use axum::{
     Json,
-    extract::State,
+    extract::{FromRequest, Request, State},
     http::{StatusCode, Uri},
+    response::{IntoResponse, Response},
 };
-use machine::id::{self, Kind};
+use machine::{
+    id::{self, Kind},
+    query::Subject,
+};
 use runtime::api::Published;
 use serde::Serialize;
 use store::{rows::EventRow, views::EventFilter};
@@ -83,18 +87,23 @@ pub(crate) struct Event {
 pub(crate) struct EventDetail {
     #[serde(flatten)]
     row: Event,
-    /// What became of it, in words.
+    /// What matched, or why nothing did, in words.
     verdict: String,
+    /// Workers, webhooks (`webhook:…`) and buses (`bus:…`) that want its type now.
+    workers: Vec<String>,
     event: Stored,
 }
 
-/// Publishes an event, or up to 10,000: as an array, or one on each line as `application/x-ndjson`; one alone may also come
-/// in binary mode, its attributes in `ce-` headers and its data as the body. Every `listen` step of the tenant that matches is told, schedules
-/// with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
+/// Publishes an event, or up to 10,000 as an array; one alone may also come in binary mode, its attributes in `ce-` headers
+/// and its data as the body. Any number comes as `application/x-ndjson`, one on each line: every line is answered by a line,
+/// while the next ones are still being sent, and the last line counts them. Every `listen` step of the tenant that matches is told,
+/// schedules with `on` start, and what nothing takes is offered to `listen` steps that begin within a day.
 #[utoipa::path(
     post, path = "/api/v1/events", tag = "events", operation_id = "publish_events",
+    params(("answers" = Option<String>, Query, description = "of events on lines: `refused` has only those answered that are refused")),
     request_body(content = CloudEvent, description = "a CloudEvent, an array of them, or one on each line"),
     responses(
+        (status = 200, description = "what came of each line", body = event_lines::LineAnswer, content_type = "application/x-ndjson"),
         (status = 202, description = "accepted and durable", body = AcceptedEvents),
         (status = 413, description = "an event is too large", body = ProblemBody),
         (status = 422, description = "an event is not a CloudEvent, or its data does not fit the schema of its type; `errors` says which are refused, all others of the request were accepted", body = ProblemBody),
@@ -103,9 +112,13 @@ pub(crate) struct EventDetail {
 pub(crate) async fn publish(
     State(app): State<App>,
     caller: Caller,
-    _: NoParameters,
-    CloudEvents(events): CloudEvents,
-) -> Result<(StatusCode, Json<AcceptedEvents>), Problem> {
+    request: Request,
+) -> Result<Response, Problem> {
+    if event_lines::are_sent(request.headers()) {
+        return event_lines::publish(app, caller, request);
+    }
+    Parameters::read(request.uri(), &[])?;
+    let CloudEvents(events) = CloudEvents::from_request(request, &app).await?;
     if events.is_empty() || events.len() > EVENTS_MAX {
         let detail = format!("{} events; 1 to {EVENTS_MAX} are allowed", events.len());
         return Err(Problem::at(code::TOO_MANY_ITEMS, "", detail));
@@ -122,7 +135,7 @@ pub(crate) async fn publish(
         }
     }
     match refused.is_empty() {
-        true => Ok((StatusCode::ACCEPTED, Json(AcceptedEvents { items }))),
+        true => Ok((StatusCode::ACCEPTED, Json(AcceptedEvents { items })).into_response()),
         false => Err(refusal_of(refused, count)),
     }
 }
@@ -165,6 +178,7 @@ fn accepted(published: &Published) -> Accepted {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "list_events",
     params(
+        ("q" = Option<String>, Query, description = "a query: docs/queries.md"),
         ("type" = Option<String>, Query), ("source" = Option<String>, Query),
         ("limit" = Option<usize>, Query, description = "1 to 200; 50 unless given"),
         ("cursor" = Option<String>, Query, description = "`next` of the page before"),
@@ -176,10 +190,14 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Page<Event>>, Problem> {
-    let parameters = Parameters::read(&uri, &["type", "source", "limit", "cursor"])?;
+    let parameters = Parameters::read(&uri, &[filter::Q, "type", "source", "limit", "cursor"])?;
     let limit = page::limit(&parameters)?;
     let cursors = Cursors::new(&caller, "events");
-    let filter = EventFilter { event_type: parameters.owned("type"), source: parameters.owned("source") };
+    let filter = EventFilter {
+        event_type: parameters.owned("type"),
+        source: parameters.owned("source"),
+        conditions: filter::conditions(&app, &caller, &parameters, Subject::Events)?,
+    };
     let page = store::views::Page { after: cursors.read_id(&parameters)?, limit: page::rows_for(limit) };
     let mut rows = app.store().events(&caller.tenant, &filter, &page).await?;
     let more = page::cut(&mut rows, limit);
@@ -210,11 +228,44 @@ pub(crate) async fn read(
     let id = query::path_id(Kind::Event, &text)?;
     let row = app.store().event(&caller.tenant, id).await?;
     let row = row.ok_or_else(|| Problem::not_found("event"))?;
-    let verdict = verdict(&row, app.handle.clock(&caller.tenant).now);
-    Ok(Json(EventDetail { row: event_of(&row), verdict, event: form.show(&row.event) }))
+    Ok(Json(detail(&app, &caller, &row, form)))
 }
 
-fn verdict(row: &EventRow, now: machine::Time) -> String {
+/// Reads an event by what its publisher called it: its source and id.
+#[utoipa::path(
+    get, path = "/api/v1/events/by-name", tag = "events", operation_id = "get_event_by_name",
+    params(
+        ("source" = String, Query), ("id" = String, Query),
+        ("form" = Option<String>, Query, description = "how `event` is shown: cloudevent (unless given) or envelope"),
+    ),
+    responses(
+        (status = 200, description = "the event", body = EventDetail),
+        (status = 404, description = "no such event is here: none was published, or longer ago than events are kept", body = ProblemBody),
+    )
+)]
+pub(crate) async fn read_by_name(
+    State(app): State<App>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<EventDetail>, Problem> {
+    let parameters = Parameters::read(&uri, &["source", "id", "form"])?;
+    let form = Form::read(parameters.text("form"), "form")?;
+    let needed = |name: &'static str| {
+        parameters.text(name).ok_or_else(|| query::invalid(name, "the event's source and id are needed"))
+    };
+    let row = app.store().event_of(&caller.tenant, needed("source")?, needed("id")?).await?;
+    let row = row.ok_or_else(|| Problem::not_found("event"))?;
+    Ok(Json(detail(&app, &caller, &row, form)))
+}
+
+fn detail(app: &App, caller: &Caller, row: &EventRow, form: Form) -> EventDetail {
+    let (workers, wanted) = app.handle.wanting(&caller.tenant, &row.event_type);
+    let verdict = verdict(row, app.handle.clock(&caller.tenant).now, &workers, &wanted);
+    EventDetail { row: event_of(row), verdict, workers, event: form.show(&row.event) }
+}
+
+/// What a row says of its event, with the workers that want its type now and, if there are none, some types that are wanted.
+fn verdict(row: &EventRow, now: machine::Time, workers: &[String], wanted: &[String]) -> String {
     let EventRow { told, taken, started, collected, delivered, .. } = row;
     let mut parts = Vec::new();
     if *started > 0 {
@@ -229,7 +280,11 @@ fn verdict(row: &EventRow, now: machine::Time) -> String {
         (told, taken) => parts.push(format!("{told} listen steps were told, {taken} took it")),
     }
     parts.push(match delivered {
-        0 => "no worker wants this type".to_owned(),
+        0 if !workers.is_empty() => {
+            format!("no worker wanted this type when it came; {} does now", workers.join(", "))
+        }
+        0 if wanted.is_empty() => "no worker wants this type, nor any other".to_owned(),
+        0 => format!("no worker wants this type; wanted are {}", wanted.join(", ")),
         1 => "it was delivered to 1 worker".to_owned(),
         count => format!("it was delivered to {count} workers"),
     });

@@ -30,6 +30,7 @@ mod deliveries;
 mod docs;
 mod error_groups;
 mod etag;
+mod event_lines;
 mod event_types;
 mod events;
 mod explain;

@@ -12,7 +12,7 @@ use axum::{
 use machine::Time;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use runtime::{api::Queue, handle::Metric};
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 use store::{feed::Horizon, rows::Depth, views::Counts};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -22,6 +22,15 @@ pub(crate) struct HttpMetrics {
     requests: IntCounterVec,
     seconds: HistogramVec,
     counts: Mutex<Option<(Instant, Counted)>>,
+    kept: Arc<Mutex<Option<Kept>>>,
+}
+
+/// What the store has counted, when that ended and how long it took.
+#[derive(Clone)]
+struct Kept {
+    counts: Counts,
+    at: Instant,
+    took: Duration,
 }
 
 /// What the store was asked for.
@@ -39,6 +48,10 @@ struct Counted {
 /// Queues that are told apart.
 const QUEUES_MAX: usize = 200;
 const COUNTS_LIFE: Duration = Duration::from_secs(5);
+/// Counting takes this share of the time at most.
+const COUNTING_SHARE: u32 = 100;
+/// Nobody waits for a count that takes longer.
+const COUNTING_MAX: Duration = Duration::from_millis(50);
 
 impl HttpMetrics {
     pub(crate) fn new() -> Result<HttpMetrics, prometheus::Error> {
@@ -54,7 +67,7 @@ impl HttpMetrics {
         let registry = Registry::new();
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(seconds.clone()))?;
-        Ok(HttpMetrics { registry, requests, seconds, counts: Mutex::new(None) })
+        Ok(HttpMetrics { registry, requests, seconds, counts: Mutex::new(None), kept: Arc::default() })
     }
 
     pub(crate) fn observe(&self, method: &str, route: &str, status: u16, took: Duration) {
@@ -84,7 +97,7 @@ pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Resp
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-/// The store's counts, at most [`COUNTS_LIFE`] old: counting reads a whole index, however often it is asked for.
+/// What the store holds, at most [`COUNTS_LIFE`] old. Depths of queues are kept and cost nothing to read.
 async fn counted(app: &App) -> Result<Counted, Problem> {
     let mut counts = app.http.counts.lock().await;
     if let Some((at, counted)) = &*counts
@@ -92,13 +105,49 @@ async fn counted(app: &App) -> Result<Counted, Problem> {
     {
         return Ok(counted.clone());
     }
-    let (fresh, horizon) = (app.store().counts(None).await?, app.store().horizon().await?);
+    let (mut fresh, horizon) = (rows(app).await?, app.store().horizon().await?);
     let names = app.handle.buses().into_iter().map(|bus| bus.name);
     let buses = names.zip(app.handle.bus_depths().await?).collect();
     let (queues, oldest) = queues(app).await?;
+    fresh.calls = queues.iter().map(|queue| queue.calls).sum();
     let fresh = Counted { counts: fresh, horizon, buses, queues, oldest };
     *counts = Some((Instant::now(), fresh.clone()));
     Ok(fresh)
+}
+
+/// How many rows there are of what is not kept as a number. Counting reads a whole index, so what was counted before is answered
+/// while it is young compared with how long that took, and nobody waits for a count that takes long: it goes on aside.
+async fn rows(app: &App) -> Result<Counts, Problem> {
+    let mut kept = app.http.kept.lock().await;
+    match &*kept {
+        Some(known) if known.at.elapsed() < COUNTS_LIFE.max(known.took * COUNTING_SHARE) => {
+            Ok(known.counts.clone())
+        }
+        Some(known) if known.took > COUNTING_MAX => {
+            let counts = known.counts.clone();
+            // Not again before this one is done.
+            *kept = Some(Kept { at: Instant::now(), ..known.clone() });
+            let app = app.clone();
+            tokio::spawn(async move {
+                if let Ok(fresh) = count(&app).await {
+                    *app.http.kept.lock().await = Some(fresh);
+                }
+            });
+            Ok(counts)
+        }
+        _ => {
+            let fresh = count(app).await?;
+            let counts = fresh.counts.clone();
+            *kept = Some(fresh);
+            Ok(counts)
+        }
+    }
+}
+
+async fn count(app: &App) -> Result<Kept, Problem> {
+    let began = Instant::now();
+    let counts = app.store().counts(None).await?;
+    Ok(Kept { counts, at: Instant::now(), took: began.elapsed() })
 }
 
 fn write_runtime(text: &mut String, metrics: &[Metric]) {

@@ -129,6 +129,7 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(error_groups::list))
         .routes(routes!(error_groups::read))
         .routes(routes!(events::list, events::publish))
+        .routes(routes!(events::read_by_name))
         .routes(routes!(events::read))
         .routes(routes!(event_types::list))
         .routes(routes!(event_types::read, event_types::put, event_types::delete))

@@ -104,6 +104,7 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/errors/{id}", Needs(ErrorsRead)),
     get("/api/v1/events", Needs(EventsRead)),
     post("/api/v1/events", Needs(EventsPublish)),
+    get("/api/v1/events/by-name", Needs(EventsRead)),
     get("/api/v1/events/{id}", Needs(EventsRead)),
     get("/api/v1/event-types", Needs(EventsRead)),
     get("/api/v1/event-types/{type}", Needs(EventsRead)),

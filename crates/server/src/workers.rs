@@ -59,6 +59,8 @@ pub(crate) struct WorkerRequest {
     schedule: Option<Schedule>,
     /// Names of the watermarks that it reads and moves; events come one at a time then.
     watermarks: Option<Vec<String>>,
+    /// What it emits itself is not delivered to it; false unless given.
+    ignore_own: Option<bool>,
 }
 
 /// When a worker runs by itself: one of the first three. Each run is an event of the type `windlass.schedule.due`.
@@ -137,6 +139,7 @@ pub(crate) struct Worker {
     terminal: Terminal,
     schedule: Option<Schedule>,
     watermarks: Vec<String>,
+    ignore_own: bool,
     version: i64,
     created_at: String,
     updated_at: String,
@@ -169,6 +172,8 @@ pub(crate) struct Delivery {
     /// For each event the key of what it is about, if the worker has `key_by`: the same for all events with that value.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain_keys: Option<Vec<Option<String>>>,
+    /// For each event the W3C trace context of this delivery: give it to whatever you call.
+    traceparents: Vec<String>,
     /// The watermarks that the worker names, as they are now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     watermarks: Vec<Watermark>,
@@ -228,6 +233,7 @@ pub(crate) async fn put(
         "terminal",
         "schedule",
         "watermarks",
+        "ignore_own",
     ];
     let given = body.0.clone().unwrap_or_default();
     body.fields(KEYS)?;
@@ -312,6 +318,7 @@ fn delivery_of(worker: &str, lent: Lent, form: Form) -> Delivery {
         keys: lent.events.iter().map(|(event, _)| runtime::api::delivery_key(*event, worker)).collect(),
         events: lent.events.iter().map(|(_, event)| form.show(event)).collect(),
         watermarks: lent.watermarks.iter().map(watermark_of).collect(),
+        traceparents: lent.traceparents,
         domain_keys: lent.domain_keys.iter().any(Option::is_some).then_some(lent.domain_keys),
     }
 }
@@ -354,6 +361,7 @@ fn worker_of((row, said): (WorkerRow, Declared)) -> Worker {
             window_seconds: said.window_seconds,
         }),
         watermarks: said.watermarks,
+        ignore_own: said.ignore_own,
         version: row.row_version,
         created_at: wire::time(row.created_at),
         updated_at: wire::time(row.updated_at),

@@ -2,11 +2,16 @@
 //!
 //! Adapters differ in how they number values and in a few expressions over JSON ([`Dialect`]); the rest is the same text.
 
+mod traced;
+
 use machine::query::{Condition, DefinitionPattern, Field, Pattern, Subject, Test};
 use uuid::Uuid;
 
 /// Stands for a value, in their order. No text here holds it otherwise.
 pub(crate) const MARK: char = '?';
+
+/// Stands for the tenant, which is the first value of every list.
+pub(crate) const WHOSE: char = '@';
 
 /// A value to be bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +40,8 @@ pub(crate) struct Dialect {
     pub(crate) position: fn(&str) -> String,
     /// The worker or endpoint of a dead letter.
     pub(crate) letter_worker: &'static str,
+    /// Whether the stored ids of events hold one.
+    pub(crate) holds: fn(&str, &str) -> String,
 }
 
 /// Every condition as a clause.
@@ -59,6 +66,7 @@ fn clause(subject: Subject, condition: &Condition, dialect: &Dialect) -> Clause 
                 "EXISTS (SELECT 1 FROM calls c WHERE c.tenant = i.tenant AND c.instance = i.id AND {target})"
             )
         }
+        (Field::Trace | Field::Correlation, test) => clause.traced(subject, &condition.field, test, dialect),
         (Field::Waiting, Test::Texts(words)) => {
             let stored = |word: &Pattern| match word {
                 Pattern::Equal(word) | Pattern::Prefix(word) => Pattern::Equal(stored_word(word)),
@@ -93,6 +101,9 @@ fn column(subject: Subject, field: &Field, dialect: &Dialect) -> Expression {
         (Subject::DeadLetters, Field::Attempts) => "attempts",
         (Subject::DeadLetters, Field::Error) => "detail",
         (Subject::Deliveries, Field::Error) => return Expression::of((dialect.text_of)("last_error")),
+        (Subject::Events, Field::Created) => "received_at",
+        (_, Field::Type) => "event_type",
+        (_, Field::Event) => "event_id",
         (_, Field::Id) => "id",
         (_, Field::Source) => "source",
         (_, Field::Reason) => "reason",

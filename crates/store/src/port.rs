@@ -328,7 +328,7 @@ pub trait Store: Send + Sync + 'static {
     /// ended, or a parent that is there and has neither completed nor been cancelled. With an instance go snapshot,
     /// history, tasks and what was done with them, subscriptions, the datasets it owns, and the keys of its signals
     /// and events. Also deletes at most `limit` idempotency keys of starts (scope `start`) and of workers (scope
-    /// `worker`) older than `keys_before`, as many error groups last seen before `faulted_before`, as many items of batches
+    /// `worker`) older than `keys_before` (see [`Purge::keys_kept`]), as many error groups last seen before `faulted_before`, as many items of batches
     /// that ended before `ended_before` and then the batches, and as many records of slots, by age as well: those that failed with faulted instances, others with
     /// those that ended well. One short transaction: an instance with more rows than fit keeps its own row, is named again by
     /// `next`, and is finished by the calls that follow.

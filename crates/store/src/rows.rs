@@ -7,7 +7,9 @@ mod queue;
 mod schedule;
 
 pub use batch::{BatchCounts, BatchItemRow, BatchRow, ItemOutcome, Settlement};
-pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Loans, Pace, WatermarkRow, WorkerRow};
+pub use delivery::{
+    DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Loans, Pace, Traced, WatermarkRow, WorkerRow,
+};
 pub use error::{ErrorGroupRow, LetterGroup};
 pub use queue::{QueueKind, QueueRow, Unclaimed};
 

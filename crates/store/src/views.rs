@@ -3,6 +3,7 @@
 use machine::{
     Time,
     query::{Condition, Field, Pattern, Test},
+    time::Span,
 };
 use std::borrow::Cow;
 use uuid::Uuid;
@@ -176,8 +177,13 @@ pub struct Purge {
     pub ended_before: Time,
     /// Faulted ones.
     pub faulted_before: Time,
-    /// Idempotency keys of starts that were made before this.
+    /// Idempotency keys of starts and of workers that were made before this.
     pub keys_before: Time,
+    /// Those of workers stay longer while the tenant has a delivery, or a dead letter of one, that may be of an event which came
+    /// within this time of the key:
+    pub keys_kept: Span,
+    /// a dead letter is so much younger than its event at most.
+    pub retry_longest: Span,
     /// Instances after this one, oldest end first.
     pub after: Option<PurgeMark>,
     /// Instances to look at, and keys to delete, at most; [`PURGE_MAX`] if it is more.
@@ -241,6 +247,8 @@ pub struct ItemAsk {
 pub struct EventFilter {
     pub event_type: Option<String>,
     pub source: Option<String>,
+    /// What else must hold.
+    pub conditions: Vec<Condition>,
 }
 
 /// The most rows that [`crate::Store::place`] counts.
@@ -256,6 +264,8 @@ pub struct Place {
     pub ahead: u64,
     /// The delivery of the same order key that comes first.
     pub behind: Option<Uuid>,
+    /// A worker that asked for the delivery has it, unless its time is over.
+    pub lent: bool,
 }
 
 /// Which deliveries to list.

@@ -117,6 +117,7 @@ fn twin(world: &World, worker: &Declaration, event: Uuid, at: u128) -> Write {
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: store::rows::Traced::default(),
     }))
 }
 

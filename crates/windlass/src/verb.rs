@@ -27,6 +27,7 @@ mod event_type;
 pub(crate) mod fmt;
 pub(crate) mod instance;
 pub(crate) mod key;
+mod lines;
 mod moving;
 pub(crate) mod queue;
 pub(crate) mod schedule;

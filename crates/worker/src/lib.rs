@@ -205,6 +205,11 @@ impl Declaration {
         self.terms(|terms| terms.watermarks = names.into_iter().map(Into::into).collect())
     }
 
+    /// What it emits itself is not delivered to it.
+    pub fn ignore_own(self) -> Declaration {
+        self.terms(|terms| terms.ignore_own = true)
+    }
+
     /// An event that shows what it does, without id and source: the conformance suite publishes it.
     pub fn sample(mut self, event: Data) -> Declaration {
         if let Some(on) = &mut self.on {

@@ -43,6 +43,8 @@ pub struct Terms {
     pub schedule: Option<Schedule>,
     /// Names of the watermarks that it reads and moves. Events come one at a time then.
     pub watermarks: Vec<String>,
+    /// What it emits itself is not delivered to it, whatever the type.
+    pub ignore_own: bool,
 }
 
 /// The type of the events that schedules of workers make.
@@ -114,6 +116,7 @@ impl Terms {
             terminal: Terminal::default(),
             schedule: None,
             watermarks: vec![],
+            ignore_own: false,
         }
     }
 

@@ -16,6 +16,7 @@ DEFAULT_URL = "http://127.0.0.1:8400"
 REQUEST_SECONDS_MAX = 30.0
 # Refusals that are about the moment, not about the request.
 TRY_AGAIN = (408, 425, 429)
+LOST = ("delivery-lost", "watermark-moved")
 
 
 class Away(Exception):
@@ -37,7 +38,7 @@ class Refused(Exception):
 
 
 class Lost(Refused):
-    """The delivery is done, or somebody else has it by now: drop it."""
+    """The delivery is done, somebody else has it by now, or it comes again because a watermark was moved: drop it."""
 
 
 class Client:
@@ -96,7 +97,7 @@ class Client:
         if answer.status >= 500 or answer.status in TRY_AGAIN:
             after = answer.getheader("Retry-After") or ""
             raise Away(f"{answer.status} {code}: {detail}", float(after) if after.isdigit() else 0.0)
-        raise (Lost if code == "delivery-lost" else Refused)(answer.status, code, detail)
+        raise (Lost if code in LOST else Refused)(answer.status, code, detail)
 
     def _exchange(
         self, method: str, target: str, payload: Optional[bytes], headers: Mapping[str, str], timeout: float

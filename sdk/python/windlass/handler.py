@@ -127,6 +127,8 @@ class Delivery(Generic[T]):
     """The same for all events with the same value at `key_by`, if the worker has that."""
     watermarks: Mapping[str, Watermark] = field(default_factory=dict)
     """Those that the worker names."""
+    traceparent: Optional[str] = None
+    """The W3C trace context of this delivery: give it to whatever you call."""
     _lost: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     @property
@@ -164,13 +166,14 @@ class Handler:
         deliveries, places = [], []
         marks = {one["name"]: Watermark(one["name"], one["value"], one["version"]) for one in item.get("watermarks", ())}
         domain_keys = item.get("domain_keys") or [None] * len(item["keys"])
-        for event, key, domain_key in zip(item["events"], item["keys"], domain_keys):
+        traces = item.get("traceparents") or [None] * len(item["keys"])
+        for event, key, domain_key, trace in zip(item["events"], item["keys"], domain_keys, traces):
             try:
                 data = self.decode(event.get("data"))
             except Exception as error:
                 outcomes.append(Fatal(f"the data cannot be decoded: {said(error)}"))
             else:
-                deliveries.append(Delivery(event, data, key, item["attempt"], item["id"], domain_key, marks, lost))
+                deliveries.append(Delivery(event, data, key, item["attempt"], item["id"], domain_key, marks, trace, lost))
                 places.append(len(outcomes))
                 outcomes.append([])
         for place, outcome in zip(places, self._attempt(deliveries) if deliveries else []):
@@ -201,6 +204,7 @@ def handler(
     terminal: Optional[Terminal] = None,
     schedule: Optional[Schedule] = None,
     watermarks: Optional[Sequence[str]] = None,
+    ignore_own: Optional[bool] = None,
 ) -> Callable[[Each[T]], Handler]:
     """Makes a worker of a function over one delivery.
 
@@ -223,6 +227,7 @@ def handler(
         terminal=terminal,
         schedule=schedule,
         watermarks=list(watermarks) if watermarks else None,
+        ignore_own=ignore_own or None,
     )
 
     def each(function: Each[T]) -> Handler:
@@ -255,6 +260,7 @@ def batch_handler(
     terminal: Optional[Terminal] = None,
     schedule: Optional[Schedule] = None,
     watermarks: Optional[Sequence[str]] = None,
+    ignore_own: Optional[bool] = None,
 ) -> Callable[[Batch[T]], Handler]:
     """Makes a worker of a function over several deliveries.
 
@@ -278,6 +284,7 @@ def batch_handler(
         terminal=terminal,
         schedule=schedule,
         watermarks=list(watermarks) if watermarks else None,
+        ignore_own=ignore_own or None,
     )
 
     def all_of(function: Batch[T]) -> Handler:

@@ -6,6 +6,7 @@ const DEFAULT_URL = "http://127.0.0.1:8400";
 const REQUEST_MS_MAX = 30_000;
 // Refusals that are about the moment, not about the request.
 const TRY_AGAIN = [408, 425, 429];
+const LOST = ["delivery-lost", "watermark-moved"];
 
 export class Away extends Error {
   constructor(message, retryAfter = 0) {
@@ -57,7 +58,7 @@ export class Client {
     if (answer.status >= 500 || TRY_AGAIN.includes(answer.status)) {
       throw new Away(`${answer.status} ${code}: ${detail}`, Number(answer.headers.get("retry-after")) || 0);
     }
-    throw new (code === "delivery-lost" ? Lost : Refused)(answer.status, code, detail);
+    throw new (LOST.includes(code) ? Lost : Refused)(answer.status, code, detail);
   }
 
   async #exchange(method, path, body, contentType, timeoutMs) {

@@ -48,7 +48,7 @@ export function batchHandler(name, options, handle) {
 
 function made(name, { types, decode = (data) => data, ...options }, handle) {
   const { attemptsMax, retryBaseMs, retryFactor, retryCapMs, batchMax, orderBy, keyBy, leaseSeconds } = options;
-  const { concurrencyMax, debounce, rate, terminal, schedule, watermarks } = options;
+  const { concurrencyMax, debounce, rate, terminal, schedule, watermarks, ignoreOwn } = options;
   const declaration = {
     types: [...(types ?? [])],
     attempts_max: attemptsMax,
@@ -76,12 +76,13 @@ function made(name, { types, decode = (data) => data, ...options }, handle) {
       window_seconds: schedule.windowSeconds,
     },
     watermarks,
+    ignore_own: ignoreOwn,
   };
   return { name, declaration, outcomes: (item, signal) => outcomes(item, signal, decode, handle) };
 }
 
 /** Hands over what was polled. There is an outcome for every event, emits or an error, whatever the function does. */
-async function outcomes({ id, attempt, events, keys, domain_keys: domainKeys, watermarks }, signal, decode, handle) {
+async function outcomes({ id, attempt, events, keys, domain_keys: domainKeys, traceparents, watermarks }, signal, decode, handle) {
   const found = [];
   const deliveries = [];
   const places = [];
@@ -89,7 +90,7 @@ async function outcomes({ id, attempt, events, keys, domain_keys: domainKeys, wa
     try {
       const domainKey = domainKeys?.[at] ?? undefined;
       const marks = Object.fromEntries((watermarks ?? []).map((one) => [one.name, one]));
-      const about = { key: keys[at], domainKey, watermarks: marks, attempt, id, signal };
+      const about = { key: keys[at], domainKey, traceparent: traceparents?.[at], watermarks: marks, attempt, id, signal };
       deliveries.push({ event, data: decode(event.data), ...about });
       places.push(at);
     } catch (error) {

@@ -24,6 +24,8 @@ export interface Delivery<T = unknown> {
   readonly domainKey?: string;
   /** Those that the worker names, by name. Answering `{ ...watermark, value }` beside what is emitted moves one on. */
   readonly watermarks: Readonly<Record<string, Watermark>>;
+  /** The W3C trace context of this delivery: give it to whatever you call. */
+  readonly traceparent?: string;
   /** 1 on the first attempt. */
   readonly attempt: number;
   /** Of the delivery; those of one batch have the same. */
@@ -99,6 +101,8 @@ export interface HandlerOptions<T> {
   };
   /** Names of the watermarks that it reads and moves. */
   watermarks?: readonly string[];
+  /** What it emits itself is not delivered to it. */
+  ignoreOwn?: boolean;
   /** How long nobody else gets a delivery without a heartbeat; 60 unless given. */
   leaseSeconds?: number;
 }

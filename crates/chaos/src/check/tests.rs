@@ -1,7 +1,7 @@
 //! Every check is seen to pass on a sound record and to fail on one that was doctored.
 
 use super::*;
-use crate::record::{Counts, Effect, Fault, Settings, Told, Wait};
+use crate::record::{Counts, Effect, Fault, Handled, Published, Settings, Told, Wait};
 
 /// Two roots, one child, a timer, a signal, an effect that is refused once, on two nodes.
 fn sound() -> Record {
@@ -62,7 +62,19 @@ fn sound() -> Record {
         sink,
         finals,
         counts: Counts { instances: [("north/completed".into(), 3)].into(), ..Counts::default() },
+        published: vec![published("o1"), published("o2")],
+        // The second came twice, and its answer counted once.
+        handled: vec![handled("o1", "h1"), handled("o2", "h2"), handled("o2", "h2")],
+        emitted: vec![published("h1-0"), published("h2-0")],
     }
+}
+
+fn published(id: &str) -> Published {
+    Published { tenant: "north".into(), id: id.into() }
+}
+
+fn handled(id: &str, key: &str) -> Handled {
+    Handled { tenant: "north".into(), id: id.into(), key: key.into() }
 }
 
 fn op(n: u64, act: Act, key: &str, id: &str) -> Op {
@@ -292,6 +304,17 @@ fn repeats_beyond_the_budget_are_seen() {
     let refused = Effect { status: 503, ..sound().sink[0].clone() };
     caught(&[], |record| record.sink.push(refused));
     caught(&["C14"], |record| record.sink.push(record.sink[0].clone()));
+}
+
+#[test]
+fn an_event_that_is_not_handled_or_takes_effect_twice_is_seen() {
+    caught(&["C15"], |record| record.published.push(published("o3")));
+    caught(&["C15"], |record| record.handled.push(handled("o1", "h3")));
+    caught(&["C15"], |record| drop(record.emitted.pop()));
+    caught(&["C15"], |record| record.emitted.push(published("h1-0")));
+    caught(&["C15"], |record| record.emitted.push(published("h9-0")));
+    // What nobody acknowledged may have been published all the same.
+    caught(&[], |record| drop(record.published.pop()));
 }
 
 /// One of each kind, and each met something.

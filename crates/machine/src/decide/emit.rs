@@ -4,6 +4,7 @@ use super::{Turn, eval::Stop};
 use crate::{
     command::Effect,
     data::Data,
+    event::HOPS,
     fault::{Fault, Kind},
     id,
     ir::{Lifecycle, StepId, Template},
@@ -58,6 +59,10 @@ impl Turn<'_> {
             if let (Some(value), false) = (value, attributes.iter().any(|(given, _)| given == name)) {
                 attributes.push((name.to_owned(), Data::text(value.as_str())));
             }
+        }
+        if let Some(hops) = trace.hops {
+            attributes.retain(|(name, _)| name != HOPS);
+            attributes.push((HOPS.to_owned(), Data::int(i64::from(hops) + 1)));
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) enum Values {
     /// How long ago the time of the field was.
     Age,
     Number,
+    /// The id of a trace.
+    Trace,
     /// Text that is searched for.
     Search,
 }
@@ -63,6 +65,7 @@ const REASONS: &[&str] = &[
     "saga-stuck",
     "refused",
     "poison",
+    "loop",
 ];
 
 static INSTANCES: &[Known] = &[
@@ -76,6 +79,8 @@ static INSTANCES: &[Known] = &[
     bound("parent", Field::Parent, Values::Id(Kind::Instance)),
     known("waiting", Field::Waiting, Values::Words(&[WAITS])),
     known("worker", Field::Worker, Values::Text),
+    bound("trace", Field::Trace, Values::Trace),
+    bound("correlation", Field::Correlation, Values::Text),
     bound("started", Field::Created, Values::Time),
     bound("ended", Field::Ended, Values::Time),
     bound("changed", Field::Changed, Values::Time),
@@ -101,10 +106,23 @@ static DELIVERIES: &[Known] = &[
     bound("worker", Field::Worker, Values::Text),
     known("key", Field::Key, Values::Text),
     known("attempts", Field::Attempts, Values::Number),
+    bound("trace", Field::Trace, Values::Trace),
+    bound("correlation", Field::Correlation, Values::Text),
     bound("created", Field::Created, Values::Time),
     bound("due", Field::Due, Values::Time),
     bound("age", Field::Created, Values::Age),
     known("error", Field::Error, Values::Search),
+];
+
+static EVENTS: &[Known] = &[
+    known("id", Field::Id, Values::Id(Kind::Event)),
+    known("type", Field::Type, Values::Text),
+    known("source", Field::Source, Values::Text),
+    known("event", Field::Event, Values::Text),
+    bound("trace", Field::Trace, Values::Trace),
+    bound("correlation", Field::Correlation, Values::Text),
+    bound("received", Field::Created, Values::Time),
+    bound("age", Field::Created, Values::Age),
 ];
 
 pub(super) fn of(subject: Subject) -> &'static [Known] {
@@ -112,6 +130,7 @@ pub(super) fn of(subject: Subject) -> &'static [Known] {
         Subject::Instances => INSTANCES,
         Subject::DeadLetters => DEAD_LETTERS,
         Subject::Deliveries => DELIVERIES,
+        Subject::Events => EVENTS,
     }
 }
 
@@ -120,6 +139,7 @@ pub(super) fn of_word(subject: Subject) -> Field {
     match subject {
         Subject::Instances => Field::Key,
         Subject::DeadLetters | Subject::Deliveries => Field::Worker,
+        Subject::Events => Field::Event,
     }
 }
 

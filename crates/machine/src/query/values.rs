@@ -66,6 +66,7 @@ fn test(known: &Known, term: &Term, now: Time) -> Result<Test, Error> {
             Test::Texts(listed(term)?.iter().map(read).collect::<Result<_, _>>()?)
         }
         Values::Text => Test::Texts(listed(term)?.iter().map(pattern).collect()),
+        Values::Trace => Test::Texts(listed(term)?.iter().map(trace).collect::<Result<_, _>>()?),
         Values::Definition => Test::Definitions(listed(term)?.iter().map(definition).collect()),
         Values::Id(kind) => {
             Test::Ids(listed(term)?.iter().map(|value| ids(kind, value)).collect::<Result<_, _>>()?)
@@ -97,6 +98,15 @@ fn test(known: &Known, term: &Term, now: Time) -> Result<Test, Error> {
             }
         }
     })
+}
+
+/// The id of a trace, or the `traceparent` that has it.
+fn trace(value: &Text) -> Result<Pattern, Error> {
+    let id = value.text.split('-').nth(1).unwrap_or(&value.text).to_ascii_lowercase();
+    match id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(Pattern::Equal(id)),
+        false => Err(Error::new(value.at, "this must be the id of a trace: 32 hexadecimal digits")),
+    }
 }
 
 fn search(name: &str, term: &Term, value: &Text) -> Result<Test, Error> {

@@ -45,6 +45,10 @@ pub struct Declared {
     pub schedule: Option<ScheduleSaid>,
     /// Names of the watermarks that it reads and moves.
     pub watermarks: Vec<String>,
+    /// What it emits itself is not delivered to it. Stored only where it says something, so that builds which do not know it
+    /// read all others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_own: bool,
 }
 
 /// When a worker runs by itself: one of the first three.
@@ -135,6 +139,7 @@ impl Default for Declared {
             terminal: TerminalSaid::default(),
             schedule: None,
             watermarks: vec![],
+            ignore_own: false,
         }
     }
 }
@@ -166,6 +171,7 @@ impl Declared {
             terminal: Terminal { alert, mark_failed, compensate },
             schedule: self.schedule.as_ref().and_then(|said| said.read().ok()),
             watermarks: self.watermarks.clone(),
+            ignore_own: self.ignore_own,
             ..Terms::new(self.types.iter().cloned())
         }
     }

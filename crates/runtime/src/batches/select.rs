@@ -42,8 +42,8 @@ async fn find(
             let found = engine.store.dead_letters(tenant, &filter, page).await?;
             Ok(found.into_iter().map(|letter| letter.id).collect())
         }
-        // No act is about deliveries.
-        Subject::Deliveries => Ok(vec![]),
+        // No act is about these.
+        Subject::Deliveries | Subject::Events => Ok(vec![]),
     }
 }
 

@@ -105,5 +105,6 @@ fn again(engine: &Engine, line: &Line, item: &FeedItem) -> Write {
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: item.row.traced.clone().by_event(),
     }))
 }

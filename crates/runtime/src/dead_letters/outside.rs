@@ -73,7 +73,10 @@ pub(super) async fn replay(
     if row.source == INCOMING {
         return take_again(engine, tenant, row, origin, with).await;
     }
+    // Somebody has looked at it: it may go on, and is counted anew.
     let event = Data::parse(&row.envelope).unwrap_or_default();
+    let entries = event.entries().unwrap_or_default().into_iter();
+    let event = Data::map(entries.filter(|(name, _)| name != machine::event::HOPS).collect::<Vec<_>>());
     events::publish_of(engine, tenant, event, Some(&origin.name)).await?;
     consume(engine, tenant, [vec![Write::ConsumeDeadLetter { id: row.id }], with].concat()).await
 }

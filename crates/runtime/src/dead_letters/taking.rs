@@ -88,6 +88,7 @@ async fn redeliver(
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: Traced::default().by_event(),
     })));
     consume(engine, tenant, writes).await?;
     engine.wake.deliveries.at(engine.now());

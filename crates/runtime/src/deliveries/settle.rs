@@ -15,7 +15,7 @@ use crate::{
     metrics::{Metrics, Of},
     patience::Patience,
     runs,
-    subscribers::Subscriber,
+    subscribers::{self, Subscriber},
     trace,
 };
 use machine::{Data, TenantId, Time, fault, id, time::Span};
@@ -163,6 +163,7 @@ impl Settling {
         row: &DeliveryRow,
         events: &[(Uuid, Data)],
         answers: Answers,
+        micros: u64,
     ) -> Result<Settled, store::Error> {
         let mut keys = Keys::default();
         loop {
@@ -178,7 +179,7 @@ impl Settling {
             };
             match outcome {
                 Outcome::Committed => {
-                    self.landed(&end, 0);
+                    self.landed(&end, micros);
                     return Ok(Settled::Done);
                 }
                 Outcome::Conflict(Conflict::Duplicate) => keys.learn(&self.engine, &self.tenant).await?,
@@ -302,6 +303,7 @@ impl Settling {
                 attempt,
                 last_error,
                 owner: None,
+                traced: row.traced.clone().by_event(),
                 ..row.clone()
             })),
         };
@@ -366,7 +368,7 @@ impl Settling {
         let mut entries = vec![
             ("specversion".to_owned(), Data::text("1.0")),
             ("id".to_owned(), Data::text(id)),
-            ("source".to_owned(), Data::text(format!("windlass/workers/{}", self.worker))),
+            ("source".to_owned(), Data::text(subscribers::source_of(&self.worker))),
             ("type".to_owned(), Data::text(emit.event_type.clone())),
             ("time".to_owned(), Data::text(self.now.rfc3339())),
             ("tenantid".to_owned(), Data::text(self.tenant.as_str())),
@@ -375,6 +377,7 @@ impl Settling {
                 Data::text(trace::child(parent.as_ref().and_then(Data::as_str), event, key)),
             ),
             ("causationid".to_owned(), Data::text(machine::id::show(machine::id::Kind::Event, event))),
+            (machine::event::HOPS.to_owned(), Data::int(i64::from(machine::event::hops(cause)) + 1)),
             ("datacontenttype".to_owned(), Data::text("application/json")),
         ];
         entries

@@ -194,7 +194,7 @@ impl Asked<'_> {
         let at = visible_at.rfc3339();
         let until = Some(*visible_at);
         match (error, *attempt) {
-            (None, 1..) => {
+            (_, 1..) if self.place.lent => {
                 let tries = tries(*attempt, max);
                 let text = format!("attempt {tries} is with a worker that polled it, until {at}");
                 Reason { until, ..Reason::new("lent", text) }

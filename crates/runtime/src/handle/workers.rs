@@ -11,6 +11,9 @@ use std::time::Duration;
 use store::rows::WorkerRow;
 use uuid::Uuid;
 
+/// Types of events that are named where none of them is the one.
+const WANTED_MAX: usize = 10;
+
 impl Handle {
     /// The tenant's breakers, as this node knows them.
     pub fn breakers(&self, tenant: &TenantId) -> Vec<ShownBreaker> {
@@ -26,6 +29,16 @@ impl Handle {
         self.engine.wake.deliveries.at(now);
         self.engine.polled.notify_waiters();
         forced.ok_or_else(|| Refusal::NotFound("breaker".to_owned()))
+    }
+
+    /// Who wants events of this type; if nobody does, some types that are wanted instead, in their order.
+    pub fn wanting(&self, tenant: &TenantId, event_type: &str) -> (Vec<String>, Vec<String>) {
+        let wanting = self.engine.subscribers.wanting(tenant, event_type);
+        let names: Vec<String> = wanting.iter().map(|one| one.name.clone()).collect();
+        match names.is_empty() {
+            true => (names, self.engine.subscribers.wanted_types(tenant, WANTED_MAX)),
+            false => (names, vec![]),
+        }
     }
 
     /// Makes or changes a worker that is somewhere else. `true` if it is new.

@@ -356,3 +356,26 @@ async fn dead_letters_are_discarded_by_query() {
     assert_eq!(counts(&world.batch_is(batch, "done").await), (12, [0, 12, 0, 0]));
     assert!(world.letters().await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn instances_are_moved_to_another_version_by_query() {
+    let world = World::new();
+    let node = world.node().await;
+    node.deploy("w", WAITS).await;
+    let ids = many(&node, 30).await;
+    let next = format!("document: {{ dsl: '1.0.3', namespace: test, name: w, version: '1.1.0' }}\n{WAITS}\n");
+    let format = machine::language::Format::Yaml;
+    node.handle.deploy(&node.tenant, next.as_bytes(), format, false).await.unwrap();
+    pass(secs(1)).await;
+    let migrate = |version: &str| Do::Migrate { version: version.to_owned(), mapping: Default::default() };
+    let batch = make(&node, batch_of(migrate("1.1.0"), "definition:test/w@1.0.0 status:waiting")).await;
+    let row = world.batch_is(batch, "done").await;
+    assert_eq!(counts(&row), (30, [0, 30, 0, 0]), "{:?}", world.items(batch, None).await);
+    for id in &ids {
+        assert_eq!(world.view(*id).await.row.version, "1.1.0");
+    }
+    // A version that is not there is said of each.
+    let batch = make(&node, batch_of(migrate("9.0.0"), "definition:test/w status:waiting")).await;
+    until(|| async { world.batch(batch).await.counts.failed == 30 }).await;
+    assert!(world.items(batch, Some(ItemOutcome::Failed)).await.iter().all(|item| item.detail.is_some()));
+}

@@ -295,6 +295,7 @@ async fn what_names_another_tenant_does_not_go_out() {
             collected: 0,
             delivered: 1,
             emitted_by: Some(named.to_owned()),
+            traced: store::rows::Traced::default(),
             event: event.to_string().into_bytes(),
         };
         let delivery = DeliveryRow {
@@ -308,6 +309,7 @@ async fn what_names_another_tenant_does_not_go_out() {
             last_error: None,
             owner: None,
             taken_over: 0,
+            traced: store::rows::Traced::default(),
         };
         let writes = vec![Write::Publish(Box::new(event)), Write::Delivery(Box::new(delivery))];
         assert_eq!(world.write(writes).await, Outcome::Committed);

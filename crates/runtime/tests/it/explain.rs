@@ -216,6 +216,12 @@ async fn deliveries_wait_for_their_turn_their_worker_or_their_time() {
     let found = explain(first).await.remove(0);
     assert_eq!((found.kind, found.attempt), ("retry", Some(2)));
     assert!(found.text.contains("the mail server is away"), "{found:?}");
+    // The second time it is lent it is with a worker again, whatever became of the first.
+    pass(secs(601)).await;
+    let lent = node.handle.poll_deliveries(tenant, "mail", 5, secs(1)).await.unwrap().remove(0);
+    assert_eq!((lent.id, lent.attempt), (first, 2));
+    let found = explain(first).await.remove(0);
+    assert_eq!((found.kind, found.attempt), ("lent", Some(2)), "{found:?}");
 
     node.handle.order_tenant(tenant, TenantOrder::Suspend, TenantChange::default()).await.unwrap();
     assert_eq!(kinds(first).await[0], "tenant");

@@ -38,6 +38,7 @@ mod hints;
 mod http;
 mod kept;
 mod language;
+mod loops;
 mod memory;
 mod newer;
 mod nodes;

@@ -126,7 +126,7 @@ async fn events_reach_workers_whichever_node_dies_and_none_takes_effect_twice() 
         counts.deliveries == 0 && counts.outbox == 0
     })
     .await;
-    let filter = store::views::EventFilter { event_type: Some("done".into()), source: None };
+    let filter = store::views::EventFilter { event_type: Some("done".into()), ..Default::default() };
     let mut emitted = 0;
     let mut page = whole_page();
     loop {

@@ -94,3 +94,48 @@ async fn what_fails_says_so_and_what_nobody_wants_kept_is_not_told() {
     until(|| async { world.letters().await.len() == 2 }).await;
     assert_eq!(spans.one("deliver mail").failure.as_deref(), Some("validation: no order"));
 }
+
+/// A worker that is somewhere else leaves the same spans, and counts as long, as one of the node.
+#[tokio::test(start_paused = true)]
+async fn a_remote_worker_leaves_the_same_spans_and_durations() {
+    let world = World::new();
+    let spans = Arc::new(Collected::default());
+    let node = world.build().worker(emitting("ship", "mailed", "shipped")).spans(spans.clone()).start().await;
+    let declared = runtime::api::Declared { types: vec!["placed".into()], ..Default::default() };
+    node.handle.declare_worker(&node.tenant, "mail", &declared).await.unwrap();
+    node.handle.publish(&node.tenant, placed("01")).await.unwrap();
+    let wait = std::time::Duration::from_secs(1);
+    let attempt = async |answer: Handled| {
+        let lent = node.handle.poll_deliveries(&node.tenant, "mail", 1, wait).await.unwrap().remove(0);
+        pass(std::time::Duration::from_secs(3)).await;
+        node.handle.extend_delivery(&node.tenant, lent.id, lent.attempt, 600).await.unwrap();
+        pass(std::time::Duration::from_secs(3)).await;
+        node.handle.answer_delivery(&node.tenant, lent.id, lent.attempt, vec![answer]).await.unwrap();
+        lent.traceparents[0].clone()
+    };
+    let again = Handled::Retry {
+        failure: worker::Failure { class: Class::Transient, message: "away".into() },
+        after: None,
+    };
+    let told = attempt(again).await;
+    pass(std::time::Duration::from_secs(120)).await;
+    attempt(Handled::emit([Emit::new("mailed", Data::int(1))])).await;
+    until(|| async { !spans.named("publish shipped").is_empty() }).await;
+    let (published, mailed) = (spans.one("publish placed"), spans.one("publish mailed"));
+    let mail = spans.named("deliver mail");
+    assert_eq!(mail.iter().map(|span| span.failure.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(told, format!("00-{TRACE}-{}-01", mail[0].id), "the worker is told of its span");
+    assert_eq!(mail[0].parent.as_ref(), Some(&published.id));
+    assert_eq!(mail[1].parent.as_ref(), Some(&mail[0].id), "a second attempt is beneath the first");
+    assert_eq!(mailed.parent.as_ref(), Some(&mail[0].id));
+    assert_eq!(spans.one("deliver ship").parent.as_ref(), Some(&mailed.id));
+    for span in &mail {
+        assert!(span.ended.since(span.began) >= machine::time::Span::from_secs(6), "{span:?}");
+    }
+    let metrics = node.handle.metrics();
+    let of_mail = |metric: &&runtime::handle::Metric| {
+        metric.name == "windlass_messages_seconds_total" && metric.labels.contains(&("target", "mail".into()))
+    };
+    let seconds: f64 = metrics.iter().filter(of_mail).map(|metric| metric.value).sum();
+    assert!((12.0..200.0).contains(&seconds), "{seconds}");
+}

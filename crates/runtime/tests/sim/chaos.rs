@@ -55,9 +55,13 @@ pub(crate) enum Mutant {
     ZombieRelease,
     /// A node puts back what failed, whoever has it now.
     BlindRetry,
+    /// An event takes effect whatever others with its domain key have done.
+    NoDomainKey,
+    /// A delivery is ended in a commit before the one that writes what follows from it.
+    SplitDelivery,
 }
 
-pub(crate) const MUTANTS: [Mutant; 21] = [
+pub(crate) const MUTANTS: [Mutant; 23] = [
     Mutant::AckFirst,
     Mutant::NoSigDedup,
     Mutant::DropLateSignal,
@@ -79,6 +83,8 @@ pub(crate) const MUTANTS: [Mutant; 21] = [
     Mutant::LocalClock,
     Mutant::ZombieRelease,
     Mutant::BlindRetry,
+    Mutant::NoDomainKey,
+    Mutant::SplitDelivery,
 ];
 
 /// Probabilities in thousandths per opportunity.

@@ -9,6 +9,7 @@ mod expect;
 mod flow;
 mod kin;
 mod saga;
+mod tally;
 mod tasks;
 
 use super::{
@@ -103,6 +104,9 @@ pub(crate) async fn everything(world: &World) -> Failures {
     }
     if seen.beats {
         beat::check(world, &mut failures).await;
+    }
+    if seen.tallied {
+        tally::check(world, &mut failures).await;
     }
     for task in &people {
         let events = store.task_events(tenant, task.id).await.expect("answers");

@@ -18,6 +18,7 @@ mod nodes;
 mod outside;
 mod people;
 mod seen;
+mod tally;
 mod tenant;
 mod time;
 mod weeks;

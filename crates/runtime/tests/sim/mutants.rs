@@ -31,6 +31,14 @@ impl Faulty {
     ) -> Result<Option<Outcome>> {
         match self.chaos.mutant {
             Some(Mutant::NoSigDedup) => drop(split(commit, is_signal_key)),
+            Some(Mutant::NoDomainKey) => drop(split(commit, is_worker_key)),
+            Some(Mutant::SplitDelivery)
+                if commit.writes.iter().any(|write| matches!(write, Write::Outbox(_))) =>
+            {
+                return self
+                    .first_alone(node, commit, |write| matches!(write, Write::ConsumeDelivery { .. }))
+                    .await;
+            }
             Some(Mutant::SplitIdem) => return self.first_alone(node, commit, is_start_key).await,
             Some(Mutant::SplitSlot) => return self.first_alone(node, commit, is_slot).await,
             Some(Mutant::DropLateSignal) if is_late_signal(commit) => {
@@ -63,7 +71,7 @@ impl Faulty {
         Ok(None)
     }
 
-    /// SplitIdem, SplitSlot: the record is made in a commit of its own, and the start follows in another.
+    /// SplitIdem, SplitSlot, SplitDelivery: the record is made in a commit of its own, and the start follows in another.
     async fn first_alone(
         &self,
         node: Uuid,
@@ -208,6 +216,10 @@ fn is_signal_key(write: &Write) -> bool {
 
 fn is_start_key(write: &Write) -> bool {
     matches!(write, Write::ClaimKey(row) if row.scope == "start")
+}
+
+fn is_worker_key(write: &Write) -> bool {
+    matches!(write, Write::ClaimKey(row) if row.scope == "worker")
 }
 
 fn is_slot(write: &Write) -> bool {

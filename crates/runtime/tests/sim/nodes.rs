@@ -5,6 +5,7 @@ use super::{
     definitions,
     faulty::Faulty,
     outside::{ATTEMPTS_MAX, Bus, Effect, Sandbox},
+    tally,
     time::NodeClock,
     weeks::RETENTION,
     world::World,
@@ -106,6 +107,7 @@ impl World {
             incomings: None,
         }];
         parts.workers = vec![Declaration::new("effect", effect).retry(RETRY)];
+        parts.workers.extend(tally::workers(&self.chaos, RETRY));
         parts.programs = definitions::programs();
         parts.crash = Some(crash);
         parts.options = Options {

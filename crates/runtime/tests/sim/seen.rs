@@ -38,6 +38,8 @@ pub(crate) struct Seen {
     pub(crate) acts: Vec<(Uuid, &'static str, &'static str)>,
     /// The tenant with the schedule and the events did all it wanted to.
     pub(crate) beats: bool,
+    /// The tenant with the workers has published all it wanted to.
+    pub(crate) tallied: bool,
     /// (instance, version) → when it landed in the store.
     pub(crate) landed: BTreeMap<(Uuid, i64), Time>,
 }

@@ -10,7 +10,7 @@ use super::{
     faulty::LateTimers,
     leases::Leases,
     seen::Seen,
-    tenant, time,
+    tally, tenant, time,
 };
 use machine::{TenantId, Time};
 use parking_lot::Mutex;
@@ -138,6 +138,10 @@ impl World {
             let world = self.clone();
             busy.spawn(async move { world.suspension().await });
         }
+        if self.chaos.below(3) == 0 {
+            let world = self.clone();
+            busy.spawn(async move { world.tally().await });
+        }
         sleep(Duration::from_millis(4000 + self.chaos.below(8000))).await;
         self.chaos.heal();
         self.chaos.note(format_args!("calm"));
@@ -158,19 +162,8 @@ impl World {
     /// Replays what was given up, runs what faulted again, resumes what is paused. `true` once all has ended and
     /// nothing is queued.
     async fn drained(&self) -> bool {
-        let page = Page { after: None, limit: PAGE_MAX };
-        let letters = self.store.dead_letters(&self.tenant, &DeadLetterFilter::default(), &page).await;
-        for letter in letters.expect("the inner store answers") {
-            let node = self.any_node().await;
-            for _ in 0..2 {
-                let replay = node.replay_dead_letter(&self.tenant, letter.id, "sim");
-                let answer = timeout(PATIENCE, replay).await;
-                if matches!(answer, Ok(Err(Refusal::Conflict { code: "not-allowed-now", .. }))) {
-                    let _ = timeout(PATIENCE, node.discard_dead_letter(&self.tenant, letter.id, "sim", None))
-                        .await;
-                }
-            }
-        }
+        self.put_back(&self.tenant).await;
+        self.put_back(&tally::tenant()).await;
         let open = self.open().await;
         for view in &open {
             let order = match view.row.status.as_str() {
@@ -188,6 +181,22 @@ impl World {
         let queued = counts.signals + counts.calls + counts.timers + counts.dead_letters;
         let queued = queued + counts.outbox + counts.deliveries;
         open.is_empty() && queued == 0 && self.collected().await
+    }
+
+    /// Replays every dead letter, twice.
+    async fn put_back(&self, tenant: &TenantId) {
+        let page = Page { after: None, limit: PAGE_MAX };
+        let letters = self.store.dead_letters(tenant, &DeadLetterFilter::default(), &page).await;
+        for letter in letters.expect("the inner store answers") {
+            let node = self.any_node().await;
+            for _ in 0..2 {
+                let replay = node.replay_dead_letter(tenant, letter.id, "sim");
+                let answer = timeout(PATIENCE, replay).await;
+                if matches!(answer, Ok(Err(Refusal::Conflict { code: "not-allowed-now", .. }))) {
+                    let _ = timeout(PATIENCE, node.discard_dead_letter(tenant, letter.id, "sim", None)).await;
+                }
+            }
+        }
     }
 
     /// True if a schedule is there: it would have weeks of slots to catch up with.

@@ -83,6 +83,7 @@ async fn what_is_wrong_with_a_batch_is_said() {
         (json!({ "act": "cancel", "q": "status:waiting", "rate": 0 }), "invalid-value", "/rate"),
         (json!({ "act": "signal", "q": "status:waiting" }), "missing-key", "/name"),
         (json!({ "act": "migrate", "q": "status:waiting" }), "missing-key", "/version"),
+        (json!({ "act": "discard", "q": "worker:mail" }), "missing-key", "/why"),
         (json!({ "act": "cancel", "q": "status:waiting", "reason": "x" }), "unknown-key", "/reason"),
     ];
     for (body, code, pointer) in cases {

@@ -134,10 +134,10 @@ async fn events_that_do_not_fit_their_schema_are_named_with_their_places() {
     ];
     send(&world, &headers, "[]").await.problem(422, "event-data-invalid");
     let lines = format!("{}\n{}\n", good("3"), event("4", json!(4)));
-    let problem = send(&world, &[("content-type", "application/x-ndjson")], &lines)
-        .await
-        .problem(422, "event-data-invalid");
-    assert_eq!(problem["errors"][0]["pointer"], "/1/data", "{problem}");
+    let answers = by_line(&world, "", lines).await;
+    assert_eq!((&answers[0]["line"], &answers[1]["line"]), (&json!(1), &json!(2)));
+    assert_eq!(answers[1]["problem"]["code"], "event-data-invalid", "{answers:?}");
+    assert_eq!(answers[1]["problem"]["errors"][0]["pointer"], "/data", "{answers:?}");
     // In a batch every one that is refused is named; the others are there.
     let batch = json!([good("5"), event("6", json!({})), good("7"), { "id": "8" }, event("9", json!(9))]);
     let problem = world.post("/api/v1/events", batch).await.problem(422, "event-data-invalid");
@@ -164,4 +164,98 @@ async fn events_that_do_not_fit_their_schema_are_named_with_their_places() {
     assert_eq!(world.ask("DELETE", path, Some(&admin), "").await.status, 204);
     world.get(path).await.problem(404, "not-found");
     world.post("/api/v1/events", event("1", json!({}))).await.ok(202);
+}
+
+async fn by_line(world: &World, query: &str, lines: impl Into<axum::body::Body>) -> Vec<Value> {
+    let answer = world.raw(&format!("/api/v1/events{query}"), "application/x-ndjson", lines).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.header("content-type"), "application/x-ndjson");
+    answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn line(id: usize) -> String {
+    json!({ "specversion": "1.0", "id": id.to_string(), "source": "s", "type": "order.paid", "data": id })
+        .to_string()
+}
+
+#[tokio::test]
+async fn thousands_of_lines_are_answered_each_by_its_number() {
+    let world = World::new().await;
+    let mut text = String::new();
+    for id in 1..=3000 {
+        text.push_str(&line(id));
+        text.push('\n');
+    }
+    let answers = by_line(&world, "", text.clone()).await;
+    assert_eq!(answers.len(), 3001);
+    for (at, answer) in answers[..3000].iter().enumerate() {
+        assert_eq!((&answer["line"], &answer["replayed"]), (&json!(at + 1), &json!(false)), "{answer}");
+    }
+    assert_eq!(answers[3000], json!({ "events": 3000, "accepted": 3000, "refused": 0 }));
+    // Again it has no second effect, and one asks only for what is refused.
+    assert_eq!(by_line(&world, "?answers=refused", text).await.len(), 1);
+    let again = by_line(&world, "", line(7)).await;
+    assert_eq!((&again[0]["id"], &again[0]["replayed"]), (&answers[6]["id"], &json!(true)));
+}
+
+#[tokio::test]
+async fn lines_that_are_refused_are_named_and_the_others_are_accepted() {
+    let world = World::new().await;
+    let long = format!("{{\"id\": \"{}\"}}", "x".repeat(300_000));
+    // The fourth is empty, the last has no end.
+    let text = [line(1).as_str(), "{", &long, "", "\u{fffd}", &line(2)].join("\n");
+    // It comes in pieces that begin and end anywhere.
+    let pieces: Vec<Result<Vec<u8>, std::io::Error>> =
+        text.as_bytes().chunks(1013).map(|piece| Ok(piece.to_vec())).collect();
+    let body = axum::body::Body::from_stream(futures_util::stream::iter(pieces));
+    let answers = by_line(&world, "", body).await;
+    let said: Vec<(u64, &str)> = answers[..5]
+        .iter()
+        .map(|answer| {
+            (answer["line"].as_u64().unwrap(), answer["problem"]["code"].as_str().unwrap_or("accepted"))
+        })
+        .collect();
+    let expected =
+        [(1, "accepted"), (2, "invalid-json"), (3, "event-too-large"), (5, "invalid-json"), (6, "accepted")];
+    assert_eq!(said, expected);
+    assert_eq!(answers[5], json!({ "events": 5, "accepted": 2, "refused": 3 }));
+    assert_eq!(by_line(&world, "", "").await, [json!({ "events": 0, "accepted": 0, "refused": 0 })]);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_says_how_far_it_was_read() {
+    let world = World::new().await;
+    let pieces = [Ok(format!("{}\n{{", line(1))), Err(std::io::Error::other("gone"))];
+    let body = axum::body::Body::from_stream(futures_util::stream::iter(pieces));
+    let answers = by_line(&world, "", body).await;
+    assert_eq!((&answers[0]["line"], answers.len()), (&json!(1), 2));
+    assert_eq!(
+        (&answers[1]["accepted"], &answers[1]["problem"]["code"]),
+        (&json!(1), &json!("interrupted-body"))
+    );
+}
+
+#[tokio::test]
+async fn an_event_is_found_by_its_source_and_id_and_says_what_matched() {
+    let world = World::new().await;
+    let path = "/api/v1/events/by-name?source=s&id=1";
+    world.get(path).await.problem(404, "not-found");
+    let published = world.post("/api/v1/events", serde_json::from_str(&line(1)).unwrap()).await.ok(202);
+    let shown = world.get(path).await.ok(200);
+    assert_eq!(shown["id"], published["items"][0]["id"]);
+    let verdict = |shown: &Value| shown["verdict"].as_str().unwrap().to_owned();
+    assert!(verdict(&shown).contains("no worker wants this type"), "{shown}");
+    let admin = world.token("acme", "admin");
+    let declare = |types: &str| format!(r#"{{"types": ["{types}"]}}"#);
+    world.ask("PUT", "/api/v1/workers/mail", Some(&admin), &declare("order.plaid")).await.ok(201);
+    let shown = world.get(path).await.ok(200);
+    assert!(verdict(&shown).contains("order.plaid"), "{shown}");
+    world.ask("PUT", "/api/v1/workers/mail", Some(&admin), &declare("order.paid")).await.ok(200);
+    let shown = world.get(path).await.ok(200);
+    assert!(verdict(&shown).contains("mail does now"), "{shown}");
+    world.post("/api/v1/events", serde_json::from_str(&line(2)).unwrap()).await.ok(202);
+    let shown = world.get("/api/v1/events/by-name?source=s&id=2").await.ok(200);
+    assert!(verdict(&shown).contains("delivered to 1 worker"), "{shown}");
+    assert_eq!(shown["workers"], json!(["mail"]));
+    world.get("/api/v1/events/by-name?source=s").await.problem(400, "invalid-parameter");
 }

@@ -222,6 +222,8 @@ fn event<'a>(tenant: &'a str, row: &'a EventRow, place: i64) -> Vec<Value<'a>> {
         int(place),
         int(row.delivered.cast_signed()),
         maybe_text(row.emitted_by.as_deref()),
+        maybe_text(row.traced.trace_id.as_deref()),
+        maybe_text(row.traced.correlation_id.as_deref()),
     ]
 }
 
@@ -409,6 +411,8 @@ fn delivery<'a>(tenant: &'a str, row: &'a DeliveryRow) -> Vec<Value<'a>> {
         maybe_id(row.owner),
         bytes(row.events.bytes()),
         maybe_bytes(&row.last_error),
+        maybe_text(row.traced.trace_id.as_deref()),
+        maybe_text(row.traced.correlation_id.as_deref()),
     ]
 }
 

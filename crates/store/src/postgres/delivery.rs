@@ -51,7 +51,7 @@ const WAITING: &str = waiting!("$1");
 macro_rules! columns {
     () => {
         "q.tenant, q.id, q.worker, q.order_key, q.created_at, q.visible_at, q.attempt, q.events, q.last_error,
-        q.taken_over"
+        q.taken_over, q.trace_id, q.correlation_id"
     };
 }
 /// Of one order key only the row before which there is none.
@@ -277,9 +277,10 @@ pub(super) fn delivery(row: &Row, owner: Option<Uuid>) -> std::result::Result<Pl
             last_error: get(row, 8)?,
             owner,
             taken_over: get::<i64>(row, 9)? as u32,
+            traced: Traced { trace_id: get(row, 10)?, correlation_id: get(row, 11)? },
         },
     };
-    Ok((get(row, 10)?, claimed))
+    Ok((get(row, 12)?, claimed))
 }
 
 pub(super) async fn put_worker(to: &Session, tenant: &str, row: &WorkerRow, expected_version: i64) -> Ended {

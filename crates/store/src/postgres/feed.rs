@@ -59,8 +59,8 @@ impl Postgres {
 }
 
 fn item(row: &Row) -> std::result::Result<FeedItem, PgError> {
-    let commit: String = get(row, 14)?;
-    let place: i64 = get(row, 15)?;
+    let commit: String = get(row, 16)?;
+    let place: i64 = get(row, 17)?;
     let row = list::event(row)?;
     let commit = commit.parse().unwrap_or(u64::MAX);
     Ok(FeedItem { cursor: FeedCursor { commit, place: place.cast_unsigned(), event: row.id }, row })

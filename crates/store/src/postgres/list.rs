@@ -8,7 +8,7 @@ use super::{
     value::{Text, Value, get, int, maybe_text, text},
 };
 use crate::{
-    filter::{self, Bind, Clause, Dialect, MARK},
+    filter::{self, Bind, Clause, Dialect, MARK, WHOSE},
     port::Result,
     rows::*,
     views::*,
@@ -46,13 +46,13 @@ pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires
     WHERE tenant = $1 ORDER BY created_at, id";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-    started, collected, event, delivered, emitted_by";
+    started, collected, event, delivered, emitted_by, trace_id, correlation_id";
 pub(super) const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered, emitted_by FROM events WHERE tenant = $1";
+    collected, event, delivered, emitted_by, trace_id, correlation_id FROM events WHERE tenant = $1";
 pub(super) const EVENTS_OF: &str =
     "SELECT e.id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered, emitted_by FROM unnest($2) WITH ORDINALITY AS r(id, ord)
+    collected, event, delivered, emitted_by, trace_id, correlation_id FROM unnest($2) WITH ORDINALITY AS r(id, ord)
     JOIN events e ON e.tenant = $1 AND e.id = r.id ORDER BY r.ord";
 pub(super) const SCHEDULES_ON: &str = "SELECT DISTINCT owner FROM subscriptions
     WHERE tenant = $1 AND kind = 'schedule' AND event_type IN ($2, '') LIMIT $3";
@@ -67,6 +67,7 @@ const DIALECT: Dialect = Dialect {
     path: str::to_owned,
     position: |text| format!("strpos(lower({text} COLLATE \"C\"), {MARK})"),
     letter_worker: "(CASE WHEN source IN ('call', 'delivery') THEN convert_from(origin, 'UTF8')::json ->> 'name' END COLLATE \"C\")",
+    holds: |events, event| format!("position(uuid_send({event}) IN {events}) > 0"),
 };
 /// All of one moment: one statement.
 const COUNTS: &str = "SELECT
@@ -201,12 +202,17 @@ impl Postgres {
         filter: &EventFilter,
         page: &Page,
     ) -> Result<Vec<EventRow>> {
+        let clauses = clauses(Subject::Events, &filter.conditions);
         let mut query = Query::new(tenant);
         query.begin(EVENT);
         query.equals("event_type", filter.event_type.as_deref());
         query.equals("source", filter.source.as_deref());
+        query.meets(&clauses);
         query.page("id", page);
-        self.many(of(tenant), &query.sql, &query.values, event).await
+        match clauses.is_empty() {
+            true => self.many(of(tenant), &query.sql, &query.values, event).await,
+            false => self.many_once(of(tenant), &query.sql, &query.values, event).await,
+        }
     }
 
     pub(super) async fn list_counts(&self, tenant: Option<&TenantId>) -> Result<Counts> {
@@ -274,6 +280,10 @@ impl<'a> Query<'a> {
             let mut binds = binds.iter();
             self.sql += " AND ";
             for letter in sql.chars() {
+                if letter == WHOSE {
+                    self.sql += "$1";
+                    continue;
+                }
                 let bind = if letter == MARK { binds.next() } else { None };
                 let Some(bind) = bind else {
                     self.sql.push(letter);
@@ -374,5 +384,6 @@ pub(super) fn event(row: &Row) -> std::result::Result<EventRow, PgError> {
         event: get(row, 11)?,
         delivered: count(12)?,
         emitted_by: get(row, 13)?,
+        traced: Traced { trace_id: get(row, 14)?, correlation_id: get(row, 15)? },
     })
 }

@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V18__outbox_by_tenant.sql"),
         oldest: 1,
     },
+    Migration { name: "traces", sql: include_str!("../../migrations/postgres/V19__traces.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -22,8 +22,8 @@ const CALLS_AHEAD: &str = "SELECT count(*) FROM (SELECT 1 FROM calls
     WHERE owner IS NULL AND tenant = $1 AND visible_at < $2 LIMIT $3) AS counted";
 const DELIVERY: &str =
     "SELECT owner, visible_at, worker, (SELECT e.id FROM deliveries e WHERE e.tenant = d.tenant
-        AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq ORDER BY e.seq LIMIT 1)
-    FROM deliveries d WHERE tenant = $1 AND id = $2";
+        AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq ORDER BY e.seq LIMIT 1),
+        lent FROM deliveries d WHERE tenant = $1 AND id = $2";
 const NEXT_TURN: &str = "SELECT next_at FROM worker_turns WHERE tenant = $1 AND worker = $2";
 const DELIVERIES_AHEAD: &str = "SELECT count(*) FROM (SELECT 1 FROM deliveries
     WHERE owner IS NULL AND worker = $4 AND tenant = $1 AND visible_at < $2 LIMIT $3) AS counted";
@@ -49,17 +49,25 @@ impl Postgres {
         let Some((owner, visible_at)) = found else { return Ok(None) };
         let values = [text(tenant.as_str()), int(visible_at), int(AHEAD_MAX as i64)];
         let ahead = self.ahead(tenant, CALLS_AHEAD, &values).await?;
-        Ok(Some(Place { owner, ahead, behind: None }))
+        Ok(Some(Place { owner, ahead, ..Place::default() }))
     }
 
     async fn place_of_delivery(&self, tenant: &TenantId, delivery: Uuid) -> Result<Option<Place>> {
         let values = [text(tenant.as_str()), id(delivery)];
-        let read = |row: &Row| Ok((get(row, 0)?, get::<i64>(row, 1)?, get::<String>(row, 2)?, get(row, 3)?));
+        let read = |row: &Row| {
+            Ok((
+                get(row, 0)?,
+                get::<i64>(row, 1)?,
+                get::<String>(row, 2)?,
+                get(row, 3)?,
+                get::<bool>(row, 4)?,
+            ))
+        };
         let found = self.one(of(tenant), DELIVERY, &values, read).await?;
-        let Some((owner, visible_at, worker, behind)) = found else { return Ok(None) };
+        let Some((owner, visible_at, worker, behind, lent)) = found else { return Ok(None) };
         let values = [text(tenant.as_str()), int(visible_at), int(AHEAD_MAX as i64), text(&worker)];
         let ahead = self.ahead(tenant, DELIVERIES_AHEAD, &values).await?;
-        Ok(Some(Place { owner, ahead, behind }))
+        Ok(Some(Place { owner, ahead, behind, lent }))
     }
 
     pub(super) async fn loans_of(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {

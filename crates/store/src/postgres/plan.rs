@@ -372,6 +372,7 @@ mod tests {
                 collected: 0,
                 delivered: 0,
                 emitted_by: None,
+                traced: crate::rows::Traced::default(),
                 event: vec![],
             };
             commit(vec![Write::Publish(Box::new(row))])

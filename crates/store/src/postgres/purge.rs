@@ -43,8 +43,12 @@ const ERRORS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, id FROM error_gr
 const KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
         WHERE scope = 'start' AND created_at < $1 ORDER BY created_at LIMIT $2)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
-const WORKER_KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM inbox
-        WHERE scope = 'worker' AND created_at < $1 ORDER BY created_at LIMIT $2)
+/// What may still be handed over that the key is of keeps it. Of keys that are kept so many are looked at, so that a page is short.
+const WORKER_KEYS: &str = "WITH gone AS MATERIALIZED (SELECT tenant, scope, key FROM (SELECT * FROM inbox
+        WHERE scope = 'worker' AND created_at < $1 ORDER BY created_at LIMIT 50 * $2) c
+        WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.tenant = c.tenant AND d.created_at < c.created_at + $3)
+        AND NOT EXISTS (SELECT 1 FROM wf_dlq l WHERE l.tenant = c.tenant AND l.source = 'delivery'
+            AND l.failed_at < c.created_at + $3 + $4) LIMIT $2)
     DELETE FROM inbox x USING gone g WHERE x.tenant = g.tenant AND x.scope = g.scope AND x.key = g.key RETURNING 1";
 
 /// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
@@ -149,13 +153,12 @@ impl Postgres {
 }
 
 async fn page(session: &Session, purge: &Purge) -> std::result::Result<Purged, PgError> {
-    let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
+    let Purge { ended_before, faulted_before, keys_before, keys_kept, retry_longest, after, limit } = *purge;
     let limit = limit.clamp(1, PURGE_MAX);
     session.query(ERRORS, &[time(faulted_before), int(limit as i64)]).await?;
-    let mut keys = 0;
-    for sql in [KEYS, WORKER_KEYS] {
-        keys += session.query(sql, &[time(keys_before), int(limit as i64)]).await?.len() as u64;
-    }
+    let old = [time(keys_before), int(limit as i64), int(keys_kept.0), int(retry_longest.0)];
+    let mut keys = session.query(KEYS, &old[..2]).await?.len() as u64;
+    keys += session.query(WORKER_KEYS, &old).await?.len() as u64;
     let aged = [time(ended_before), time(faulted_before), int(limit as i64)];
     let slots = session.query(SLOTS, &aged).await?.len() as u64;
     let mut batches = 0;

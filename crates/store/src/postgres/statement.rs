@@ -40,11 +40,12 @@ statements! {
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT DO NOTHING RETURNING tenant, scope, key";
     CreateEvent(2) = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,
-         started, collected, event, seq, delivered, emitted_by)
+         started, collected, event, seq, delivered, emitted_by, trace_id, correlation_id)
          SELECT tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, 0, 0, started, collected, event, seq,
-         delivered, emitted_by FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         delivered, emitted_by, trace_id, correlation_id
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
          AS r(tenant, id, source, event_id, event_type, received_at, kept_until, expires_at, started, collected, event, seq,
-         delivered, emitted_by) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
+         delivered, emitted_by, trace_id, correlation_id) ON CONFLICT DO NOTHING RETURNING tenant, id::text";
     CreateWatermark(3) = "INSERT INTO watermarks (tenant, worker, name, version, updated_at, value)
          SELECT tenant, worker, name, version, updated_at, value FROM unnest($1, $2, $3, $4, $5, $6, $7)
          AS r(tenant, worker, name, version, updated_at, value, expected)
@@ -143,13 +144,15 @@ statements! {
     ReleaseDelivery(0) = "UPDATE deliveries q SET owner = NULL
          FROM unnest($1, $2, $3) WITH ORDINALITY AS r(tenant, id, owner, ord)
          WHERE q.tenant = r.tenant AND q.id = r.id AND q.owner = r.owner RETURNING r.ord";
-    Delivery(0) = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error)
-         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    Delivery(0) = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error,
+         trace_id, correlation_id)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     Debounce(0) = "INSERT INTO deliveries AS q (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events, last_error,
-         debounce_key, debounce_until)
-         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         trace_id, correlation_id, debounce_key, debounce_until)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          ON CONFLICT (worker, tenant, debounce_key) WHERE debounce_key IS NOT NULL
-         DO UPDATE SET events = excluded.events, visible_at = least(excluded.visible_at, q.debounce_until)";
+         DO UPDATE SET events = excluded.events, trace_id = excluded.trace_id,
+         correlation_id = excluded.correlation_id, visible_at = least(excluded.visible_at, q.debounce_until)";
     History(0) = "INSERT INTO wf_history (tenant, instance, version, at, events)
          SELECT * FROM unnest($1, $2, $3, $4, $5)";
     Signal(0) = "INSERT INTO wf_signal_q (tenant, id, instance, signal_type, created_at, visible_at, attempt, owner, envelope)

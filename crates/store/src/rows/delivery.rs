@@ -33,11 +33,48 @@ pub struct DeliveryRow {
     pub owner: Option<Uuid>,
     /// Nodes that had it and ended without giving it back. The store counts; what is written with a row is not kept.
     pub taken_over: u32,
+    /// Of its events, where it is one of all of them.
+    pub traced: Traced,
 }
 
 impl DeliveryRow {
     pub fn key(&self) -> super::QueueKey {
         super::QueueKey::Delivery { id: self.id }
+    }
+}
+
+/// What an event belongs to, as lists find it. Nothing is stored where an event says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// 32 hexadecimal digits; empty if there are several.
+    pub trace_id: Option<String>,
+    /// At most [`Traced::BYTES_MAX`]; empty if there are several.
+    pub correlation_id: Option<String>,
+}
+
+impl Traced {
+    /// Longer ones are not looked for.
+    pub const BYTES_MAX: usize = 255;
+
+    /// The same for things that are handed over together.
+    pub fn of_all<'a>(mut all: impl Iterator<Item = &'a Traced>) -> Traced {
+        let first = all.next().cloned().unwrap_or_default();
+        all.fold(first, |mut together, one| {
+            for (all, one) in
+                [(&mut together.trace_id, &one.trace_id), (&mut together.correlation_id, &one.correlation_id)]
+            {
+                if all != one {
+                    *all = Some(String::new());
+                }
+            }
+            together
+        })
+    }
+
+    /// What one of several is found by: by looking at its event.
+    pub fn by_event(self) -> Traced {
+        let looked_up = |known: Option<String>| Some(known.unwrap_or_default());
+        Traced { trace_id: looked_up(self.trace_id), correlation_id: looked_up(self.correlation_id) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rows of schedules, slots, events and subscriptions.
 
+use super::Traced;
 use machine::{Time, time::Span};
 use uuid::Uuid;
 
@@ -97,6 +98,7 @@ pub struct EventRow {
     pub delivered: u64,
     /// Whose it is, if an instance or a worker emitted it: those of one key are carried out in order.
     pub emitted_by: Option<String>,
+    pub traced: Traced,
     /// The CloudEvent as JSON.
     pub event: Vec<u8>,
 }

@@ -41,7 +41,8 @@ const IS_PARKED: &str =
 
 macro_rules! columns {
     () => {
-        "SELECT tenant, id, worker, order_key, created_at, visible_at, attempt, events, last_error, taken_over
+        "SELECT tenant, id, worker, order_key, created_at, visible_at, attempt, events, last_error, taken_over,
+        trace_id, correlation_id
         FROM deliveries d"
     };
 }
@@ -270,6 +271,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Claimed<DeliveryRow>> {
             last_error: row.get(8)?,
             owner: None,
             taken_over: row.get(9)?,
+            traced: Traced { trace_id: row.get(10)?, correlation_id: row.get(11)? },
         },
     })
 }
@@ -290,6 +292,8 @@ pub(super) fn insert(
         blob(&row.owner),
         row.events.bytes(),
         row.last_error,
+        row.traced.trace_id,
+        row.traced.correlation_id,
     ];
     plain(to, S::Delivery, values)?;
     queue::note(to, tenant, QueueKind::Delivery, &row.worker, 1);
@@ -314,6 +318,8 @@ pub(super) fn debounce(
         blob(&row.owner),
         row.events.bytes(),
         row.last_error,
+        row.traced.trace_id,
+        row.traced.correlation_id,
         key,
         until.0,
     ];

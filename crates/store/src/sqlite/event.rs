@@ -19,17 +19,17 @@ use crate::{
     told::{KEPT_PER_TYPE_MAX, PATHS_MAX, TOLD_MAX, Told},
     views::*,
 };
-use machine::{Data, TenantId, Time, correlation};
+use machine::{Data, TenantId, Time, correlation, query::Subject};
 use rusqlite::{ErrorCode, OptionalExtension as _, Row, ffi, params};
 use std::{cell::LazyCell, rc::Rc};
 use uuid::Uuid;
 
 const EVENT: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered, emitted_by FROM events WHERE tenant = ?1";
+    collected, event, delivered, emitted_by, trace_id, correlation_id FROM events WHERE tenant = ?1";
 const FEED: &str =
     "SELECT id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken, started,
-    collected, event, delivered, emitted_by, position FROM events WHERE tenant = ?1 AND position > ?2
+    collected, event, delivered, emitted_by, trace_id, correlation_id, position FROM events WHERE tenant = ?1 AND position > ?2
     ORDER BY position LIMIT ?3";
 const LAST_POSITION: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
 const BY_SOURCE: &str = " AND source = ?2 AND event_id = ?3";
@@ -67,6 +67,7 @@ impl Read<'_> {
         let mut query = Query::new(EVENT, tenant);
         query.equals("event_type", filter.event_type.as_deref());
         query.equals("source", filter.source.as_deref());
+        query.meets(Subject::Events, &filter.conditions);
         query.page("id", page);
         self.many(&query.sql, &query.values(), event)
     }
@@ -76,7 +77,7 @@ impl Read<'_> {
         let position = i64::try_from(after.commit).unwrap_or(i64::MAX);
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         let items = self.many(FEED, params![tenant.as_str(), position, limit], |row| {
-            let commit = row.get::<_, i64>(14)?.cast_unsigned();
+            let commit = row.get::<_, i64>(16)?.cast_unsigned();
             Ok(FeedItem { cursor: FeedCursor { commit, ..FeedCursor::default() }, row: event(row)? })
         })?;
         if items.is_empty() && after != FeedCursor::default() {
@@ -129,6 +130,8 @@ pub(super) fn publish(
         row.event,
         row.delivered.cast_signed(),
         row.emitted_by,
+        row.traced.trace_id,
+        row.traced.correlation_id,
     ];
     if to.get(S::CreateEvent)?.execute(values)? == 0 {
         return Ok(Some(Conflict::Duplicate));
@@ -309,6 +312,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         collected: count(10)?,
         delivered: count(12)?,
         emitted_by: row.get(13)?,
+        traced: Traced { trace_id: row.get(14)?, correlation_id: row.get(15)? },
         event: row.get(11)?,
     })
 }

@@ -9,7 +9,7 @@ use super::{
     semver,
 };
 use crate::{
-    filter::{self, Bind, Clause, Dialect, MARK},
+    filter::{self, Bind, Clause, Dialect, MARK, WHOSE},
     port::Result,
     rows::*,
     views::*,
@@ -49,6 +49,7 @@ const DIALECT: Dialect = Dialect {
     path: |name| format!("$.\"{name}\""),
     position: |text| format!("instr(lower({text}), {MARK})"),
     letter_worker: ORIGIN_WORKER,
+    holds: |events, event| format!("instr({events}, {event}) > 0"),
 };
 const COUNT_INSTANCES: &str = "SELECT status, count(*) FROM wf_instances";
 const COUNT_REST: [(&str, &str); 7] = [
@@ -313,6 +314,10 @@ impl Query {
             let mut binds = binds.into_iter();
             self.sql += " AND ";
             for letter in sql.chars() {
+                if letter == WHOSE {
+                    self.sql += "?1";
+                    continue;
+                }
                 let bind = if letter == MARK { binds.next() } else { None };
                 let Some(bind) = bind else {
                     self.sql.push(letter);

@@ -21,8 +21,8 @@ const CALLS_AHEAD: &str = "SELECT count(*) FROM (SELECT 1 FROM calls
     WHERE owner IS NULL AND tenant = ?1 AND visible_at < ?2 LIMIT ?3)";
 const DELIVERY: &str =
     "SELECT owner, visible_at, worker, (SELECT e.id FROM deliveries e WHERE e.tenant = d.tenant
-        AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq ORDER BY e.seq LIMIT 1)
-    FROM deliveries d WHERE tenant = ?1 AND id = ?2";
+        AND e.worker = d.worker AND e.order_key = d.order_key AND e.seq < d.seq ORDER BY e.seq LIMIT 1),
+        lent FROM deliveries d WHERE tenant = ?1 AND id = ?2";
 const DELIVERIES_AHEAD: &str = "SELECT count(*) FROM (SELECT 1 FROM deliveries
     WHERE owner IS NULL AND worker = ?4 AND tenant = ?1 AND visible_at < ?2 LIMIT ?3)";
 
@@ -46,16 +46,22 @@ impl Read<'_> {
         })?;
         let Some((owner, visible_at)) = found else { return Ok(None) };
         let ahead = self.ahead(CALLS_AHEAD, params![tenant, visible_at, AHEAD_MAX as i64])?;
-        Ok(Some(Place { owner, ahead, behind: None }))
+        Ok(Some(Place { owner, ahead, ..Place::default() }))
     }
 
     fn place_of_delivery(&self, tenant: &str, id: Uuid) -> Result<Option<Place>> {
         let found = self.one(DELIVERY, params![tenant, id.as_bytes()], |row| {
-            Ok((optional_id(row, 0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, optional_id(row, 3)?))
+            Ok((
+                optional_id(row, 0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                optional_id(row, 3)?,
+                row.get::<_, bool>(4)?,
+            ))
         })?;
-        let Some((owner, visible_at, worker, behind)) = found else { return Ok(None) };
+        let Some((owner, visible_at, worker, behind, lent)) = found else { return Ok(None) };
         let ahead = self.ahead(DELIVERIES_AHEAD, params![tenant, visible_at, AHEAD_MAX as i64, worker])?;
-        Ok(Some(Place { owner, ahead, behind }))
+        Ok(Some(Place { owner, ahead, behind, lent }))
     }
 
     pub fn loans(&self, tenant: &TenantId, worker: &str, now: Time) -> Result<Loans> {

@@ -36,9 +36,14 @@ pub(super) const ERRORS: &str =
 pub(super) const KEYS: &str =
     "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
     WHERE scope = 'start' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
+/// What may still be handed over that the key is of keeps it. Of keys that are kept so many are looked at, so that a page is short.
 pub(super) const WORKER_KEYS: &str =
-    "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM inbox
-    WHERE scope = 'worker' AND created_at < ?1 ORDER BY created_at LIMIT ?2)";
+    "DELETE FROM inbox WHERE (tenant, scope, key) IN (SELECT tenant, scope, key FROM (SELECT * FROM inbox
+        WHERE scope = 'worker' AND created_at < ?1 ORDER BY created_at LIMIT 50 * ?2) c
+        WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.tenant = c.tenant AND d.created_at < c.created_at + ?3)
+        AND NOT EXISTS (SELECT 1 FROM wf_dlq l WHERE l.tenant = c.tenant AND l.source = 'delivery'
+            AND l.failed_at < c.created_at + ?3 + ?4)
+    LIMIT ?2)";
 
 /// What became of due times: as old as an instance that ended well, or as one that faulted if nothing came of it.
 pub(super) const SLOTS: &str = "DELETE FROM schedule_slots WHERE (tenant, schedule, slot) IN (
@@ -92,13 +97,13 @@ impl Core {
 }
 
 fn page(connection: &Connection, purge: &Purge) -> rusqlite::Result<Purged> {
-    let Purge { ended_before, faulted_before, keys_before, after, limit } = *purge;
+    let Purge { ended_before, faulted_before, keys_before, keys_kept, retry_longest, after, limit } = *purge;
     let limit = limit.clamp(1, PURGE_MAX);
     let mut left = ROWS_MAX;
     let mut keys = 0;
-    for sql in [KEYS, WORKER_KEYS] {
-        keys += execute(connection, sql, params![keys_before.0, limit as i64])?;
-    }
+    keys += execute(connection, KEYS, params![keys_before.0, limit as i64])?;
+    let worker_keys = params![keys_before.0, limit as i64, keys_kept.0, retry_longest.0];
+    keys += execute(connection, WORKER_KEYS, worker_keys)?;
     execute(connection, ERRORS, params![faulted_before.0, limit as i64])?;
     let slots = execute(connection, SLOTS, params![ended_before.0, faulted_before.0, limit as i64])?;
     let mut batches = 0;

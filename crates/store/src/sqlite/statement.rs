@@ -29,11 +29,13 @@ statements! {
     ConsumeDelivery = "DELETE FROM deliveries WHERE tenant = ?1 AND id = ?2 AND attempt = ?3";
     ExtendDelivery = "UPDATE deliveries SET visible_at = ?4 WHERE tenant = ?1 AND id = ?2 AND attempt = ?3";
     Delivery = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events,
-         last_error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+         last_error, trace_id, correlation_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     Debounce = "INSERT INTO deliveries (tenant, id, worker, order_key, created_at, visible_at, attempt, owner, events,
-         last_error, debounce_key, debounce_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         last_error, trace_id, correlation_id, debounce_key, debounce_until)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
          ON CONFLICT (tenant, worker, debounce_key) WHERE debounce_key IS NOT NULL
-         DO UPDATE SET events = excluded.events, visible_at = min(excluded.visible_at, debounce_until)";
+         DO UPDATE SET events = excluded.events, trace_id = excluded.trace_id,
+         correlation_id = excluded.correlation_id, visible_at = min(excluded.visible_at, debounce_until)";
     RetryDelivery = "UPDATE deliveries SET visible_at = ?3, attempt = ?4, last_error = ?5, owner = NULL, lent = 0
          WHERE tenant = ?1 AND id = ?2 AND owner IS ?6";
     CreateWatermark = "INSERT INTO watermarks (tenant, worker, name, version, updated_at, value)
@@ -182,8 +184,8 @@ statements! {
     ResetCollection = "INSERT INTO schedule_collections (tenant, schedule, version, open) VALUES (?1, ?2, 1, x'')
          ON CONFLICT DO UPDATE SET version = version + 1, open = excluded.open";
     CreateEvent = "INSERT INTO events (tenant, id, source, event_id, event_type, received_at, kept_until, expires_at,
-         told, taken, started, collected, event, delivered, emitted_by)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+         told, taken, started, collected, event, delivered, emitted_by, trace_id, correlation_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING";
     EventTold = "UPDATE events SET told = ?3 WHERE tenant = ?1 AND id = ?2";
     EventTaken = "UPDATE events SET taken = taken + 1, kept_until = NULL WHERE tenant = ?1 AND id = ?2";
     EventsCrowded = "UPDATE events SET kept_until = NULL WHERE tenant = ?1 AND id IN

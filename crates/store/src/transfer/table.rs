@@ -309,6 +309,8 @@ pub const TABLES: &[Table] = &[
             ("event", Bytes),
             ("delivered", Int),
             ("emitted_by", Text),
+            ("trace_id", Text),
+            ("correlation_id", Text),
         ],
     ),
     keyed(
@@ -389,6 +391,8 @@ pub const TABLES: &[Table] = &[
             ("last_error", Bytes),
             ("debounce_key", Text),
             ("debounce_until", Int),
+            ("trace_id", Text),
+            ("correlation_id", Text),
         ],
     ),
     keyed(

@@ -116,11 +116,13 @@ CREATE TABLE deliveries (
     owner       BLOB,
     events      BLOB    NOT NULL CONSTRAINT events_are_ids CHECK (length(events) > 0 AND length(events) % 16 = 0),
     last_error  BLOB
-, taken_over INTEGER NOT NULL DEFAULT 0, debounce_key TEXT, debounce_until INTEGER, lent INTEGER NOT NULL DEFAULT 0);
+, taken_over INTEGER NOT NULL DEFAULT 0, debounce_key TEXT, debounce_until INTEGER, lent INTEGER NOT NULL DEFAULT 0, trace_id TEXT, correlation_id TEXT);
 
 CREATE INDEX deliveries_age ON deliveries (tenant, created_at);
 
 CREATE INDEX deliveries_backlog ON deliveries (worker, tenant, visible_at) WHERE owner IS NULL;
+
+CREATE INDEX deliveries_correlation ON deliveries (tenant, correlation_id, id) WHERE correlation_id IS NOT NULL;
 
 CREATE UNIQUE INDEX deliveries_debounced ON deliveries (tenant, worker, debounce_key) WHERE debounce_key IS NOT NULL;
 
@@ -129,6 +131,8 @@ CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant, id);
 CREATE INDEX deliveries_lent ON deliveries (worker, tenant, visible_at) WHERE lent = 1;
 
 CREATE INDEX deliveries_ordered ON deliveries (tenant, worker, order_key, seq) WHERE order_key IS NOT NULL;
+
+CREATE INDEX deliveries_trace ON deliveries (tenant, trace_id, id) WHERE trace_id IS NOT NULL;
 
 CREATE TABLE deployment_keys (
     name  TEXT PRIMARY KEY,
@@ -179,9 +183,11 @@ CREATE TABLE "events" (
     taken        INTEGER NOT NULL,
     started      INTEGER NOT NULL,
     collected    INTEGER NOT NULL DEFAULT 0,
-    event        BLOB    NOT NULL, delivered INTEGER NOT NULL DEFAULT 0, emitted_by TEXT,
+    event        BLOB    NOT NULL, delivered INTEGER NOT NULL DEFAULT 0, emitted_by TEXT, trace_id TEXT, correlation_id TEXT,
     UNIQUE (tenant, id)
 );
+
+CREATE INDEX events_correlation ON events (tenant, correlation_id, id) WHERE correlation_id IS NOT NULL;
 
 CREATE INDEX events_expiry ON events (expires_at);
 
@@ -190,6 +196,8 @@ CREATE INDEX events_feed ON events (tenant, position);
 CREATE INDEX events_kept ON events (tenant, event_type, id) WHERE kept_until IS NOT NULL;
 
 CREATE UNIQUE INDEX events_source ON events (tenant, source, event_id);
+
+CREATE INDEX events_trace ON events (tenant, trace_id, id) WHERE trace_id IS NOT NULL;
 
 CREATE TABLE inbox (
     tenant        TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
@@ -348,6 +356,8 @@ CREATE TABLE wf_dlq (
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
 
+CREATE INDEX wf_dlq_deliveries ON wf_dlq (tenant, failed_at) WHERE source = 'delivery';
+
 CREATE INDEX wf_dlq_group ON wf_dlq (tenant, error_group, failed_at, id);
 
 CREATE INDEX wf_dlq_instance ON wf_dlq (tenant, instance) WHERE instance IS NOT NULL;
@@ -391,6 +401,9 @@ CREATE TABLE wf_instances (
     PRIMARY KEY (tenant, id)
 );
 
+CREATE INDEX wf_instances_correlation ON wf_instances (tenant, correlation_id, id)
+    WHERE correlation_id IS NOT NULL AND octet_length(correlation_id) <= 255;
+
 CREATE INDEX wf_instances_ended ON wf_instances (ended_at, id) WHERE ended_at IS NOT NULL;
 
 CREATE INDEX wf_instances_key ON wf_instances (tenant, business_key, id) WHERE business_key IS NOT NULL;
@@ -403,6 +416,8 @@ CREATE INDEX wf_instances_parent ON wf_instances (tenant, parent, status, id) WH
 CREATE INDEX wf_instances_parts ON wf_instances (tenant, id) WHERE business_parts IS NOT NULL;
 
 CREATE INDEX wf_instances_status ON wf_instances (tenant, status, id);
+
+CREATE INDEX wf_instances_trace ON wf_instances (tenant, substr(traceparent, 4, 32), id) WHERE traceparent IS NOT NULL;
 
 CREATE TABLE wf_runtime_states (
     tenant                   TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

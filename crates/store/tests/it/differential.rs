@@ -341,6 +341,8 @@ async fn asked(store: &dyn Store, dice: &mut Dice) -> String {
                 ended_before: now,
                 faulted_before: now,
                 keys_before: Time(0),
+                keys_kept: machine::time::Span::ZERO,
+                retry_longest: machine::time::Span::ZERO,
                 after: None,
                 limit: 10,
             };

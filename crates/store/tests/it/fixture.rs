@@ -268,6 +268,7 @@ pub(crate) fn event(number: u128, kind: &str, data: &str) -> EventRow {
         collected: 0,
         delivered: 0,
         emitted_by: None,
+        traced: Traced::default(),
         event: format!("{{\"type\":\"{kind}\",\"data\":{data}}}").into_bytes(),
     }
 }
@@ -331,6 +332,7 @@ pub(crate) fn delivery(number: u128, worker: &str, at: i64) -> DeliveryRow {
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: Traced::default(),
     }
 }
 

@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 18] = [
     "batches",
     "wake",
     "outbox_by_tenant",
+    "traces",
 ];
 
 /// A database with tables, and whatever must live as long as it.
@@ -213,6 +214,7 @@ async fn an_event_and_a_wait_that_begin_together_meet() {
             collected: 0,
             delivered: 0,
             emitted_by: None,
+            traced: store::rows::Traced::default(),
             event: b"{}".to_vec(),
         };
         let wants = vec![SubscriptionRow { event_type: Some(kind), key: None }];
@@ -281,6 +283,7 @@ async fn a_batch_is_a_handful_of_statements_whatever_its_size() {
         collected: 0,
         delivered: 0,
         emitted_by: None,
+        traced: store::rows::Traced::default(),
         event: b"{\"data\":1}".to_vec(),
     };
     let listen = |number: u128| {
@@ -531,6 +534,7 @@ async fn what_an_older_program_left_owned_is_freed_by_the_next_take_over() {
             last_error: None,
             owner: Some(node(owner)),
             taken_over: 0,
+            traced: store::rows::Traced::default(),
         }))
     };
     store.commit(node(1), vec![commit(vec![delivery(1, 1)])]).await.unwrap();

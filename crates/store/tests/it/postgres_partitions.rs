@@ -72,6 +72,8 @@ impl Place {
             ended_before: before,
             faulted_before: before,
             keys_before: Time(0),
+            keys_kept: machine::time::Span::ZERO,
+            retry_longest: machine::time::Span::ZERO,
             after: None,
             limit: 100,
         };

@@ -24,7 +24,7 @@ pub(crate) enum Verb {
     List {
         #[command(flatten)]
         query: QueryArgs,
-        /// deserialization, definition-missing, snapshot-inconsistent, retries-exhausted or saga-stuck
+        /// deserialization, definition-missing, snapshot-inconsistent, retries-exhausted, saga-stuck, refused, poison or loop
         #[arg(long)]
         reason: Option<String>,
         /// signal, timer, call or saga

@@ -1,6 +1,6 @@
 //! `windlass event`: events addressed to nobody.
 
-use super::{Context, ListArgs, event_type, list, read_json, tail};
+use super::{Context, ListArgs, QueryArgs, event_type, lines, list, read_json, tail};
 use crate::{
     client::{Ask, segment},
     failure::Failure,
@@ -18,11 +18,12 @@ pub(crate) enum Verb {
     #[command(after_long_help = "Examples:\n  \
         windlass event publish com.example.order.paid --data '{\"order\": \"o-1\"}'\n  \
         windlass event publish com.example.order.paid --id pay-77 --source https://shop.example/pay --data @paid.json\n  \
-        windlass event publish --file events.json          CloudEvents as JSON, one or an array\n\n\
+        windlass event publish --file events.json          CloudEvents as JSON, one or an array\n  \
+        windlass event publish --lines events.ndjson       one on each line, as many as there are\n\n\
         Publishing again with the same source and id has no second effect.")]
     Publish {
         /// Type of the event
-        #[arg(value_name = "TYPE", required_unless_present = "file")]
+        #[arg(value_name = "TYPE", required_unless_present_any = ["file", "lines"])]
         event_type: Option<String>,
         /// Data as JSON, @file or @- for stdin
         #[arg(long, value_name = "JSON|@FILE", conflicts_with = "file")]
@@ -37,10 +38,18 @@ pub(crate) enum Verb {
         /// Whole events from a file, - for stdin
         #[arg(long, value_name = "FILE", conflicts_with = "event_type")]
         file: Option<String>,
+        /// Whole events, one on each line, from a file of any length; - for stdin
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["event_type", "file", "data", "id", "source", "subject"])]
+        lines: Option<String>,
     },
     /// List events, newest first
-    #[command(after_long_help = "Examples:\n  windlass event list --type com.example.order.paid")]
+    #[command(after_long_help = "Examples:\n  \
+        windlass event list --type com.example.order.paid\n  \
+        windlass event list -q 'trace:4bf92f3577b34da6a3ce929d0e0e4736'       all that one trace went through\n  \
+        windlass event list -q 'correlation:c-9 received:>-1h'")]
     List {
+        #[command(flatten)]
+        query: QueryArgs,
         #[arg(long = "type", value_name = "TYPE")]
         event_type: Option<String>,
         #[arg(long)]
@@ -58,10 +67,16 @@ pub(crate) enum Verb {
     #[command(subcommand, alias = "types")]
     Type(event_type::Verb),
     /// Show an event: what matched, or why nothing did
-    #[command(after_long_help = "Examples:\n  windlass event show evt_0192…")]
+    #[command(after_long_help = "Examples:\n  \
+        windlass event show evt_0192…\n  \
+        windlass event show pay-77 --source https://shop.example/pay       by the name its publisher gave it")]
     Show {
+        /// The id that publishing answered; with --source the id of the event itself
         #[arg(value_name = "ID")]
         id: String,
+        /// The event's source
+        #[arg(long)]
+        source: Option<String>,
     },
 }
 
@@ -84,6 +99,7 @@ const FIELDS: &[Column] = &[
     plain("event id", "event_id"),
     time("received", "received_at"),
     plain("verdict", "verdict"),
+    plain("workers", "workers"),
     time("kept until", "kept_until"),
     plain("event", "event"),
 ];
@@ -93,7 +109,8 @@ const PUBLISHED: &[Column] =
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::Publish { event_type, data, id, source, subject, file } => {
+        Verb::Publish { lines: Some(file), .. } => lines::publish(context, &file).await,
+        Verb::Publish { event_type, data, id, source, subject, file, lines: None } => {
             let body = match (file, event_type) {
                 (Some(file), _) => read_json(&format!("@{file}"), "--file")?,
                 (None, event_type) => {
@@ -105,16 +122,21 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             };
             publish(context, &body).await
         }
-        Verb::List { event_type, source, page } => {
+        Verb::List { query, event_type, source, page } => {
             let ask = || {
-                Ask::get("/events").query_if("type", event_type.clone()).query_if("source", source.clone())
+                let ask = Ask::get("/events").query_if("q", query.text());
+                ask.query_if("type", event_type.clone()).query_if("source", source.clone())
             };
             list(context, &page, COLUMNS, ask).await
         }
         Verb::Type(verb) => event_type::run(verb, context).await,
         Verb::Tail(args) => tail::follow(context, args).await,
-        Verb::Show { id } => {
-            let answer = context.client.ask(Ask::get(format!("/events/{}", segment(&id)))).await?;
+        Verb::Show { id, source } => {
+            let ask = match source {
+                Some(source) => Ask::get("/events/by-name").query("source", source).query("id", id),
+                None => Ask::get(format!("/events/{}", segment(&id))),
+            };
+            let answer = context.client.ask(ask).await?;
             view::object(&context.out, &answer.body, FIELDS)
         }
     }

@@ -107,7 +107,7 @@ async fn many(context: &Context, start: &Value, count: usize, key: &str) -> Resu
 }
 
 /// Asks again while the server is busy; the idempotency key keeps that from starting anything twice.
-async fn patiently(context: &Context, ask: impl Fn() -> Ask) -> Result<Answer, Failure> {
+pub(super) async fn patiently(context: &Context, ask: impl Fn() -> Ask) -> Result<Answer, Failure> {
     let mut tries = 0;
     loop {
         match context.client.ask(ask()).await {

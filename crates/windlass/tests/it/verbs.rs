@@ -287,3 +287,31 @@ async fn the_schema_of_a_type_of_events_is_set_shown_and_held_to() {
     engine.cli(&["event", "type", "delete", "order.paid"]).await.ok();
     engine.cli(&publish("{}")).await.ok();
 }
+
+#[tokio::test]
+async fn events_are_published_line_by_line_and_shown_by_their_name() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::up(home.path()).await;
+    let line = |id: usize| {
+        json!({ "specversion": "1.0", "id": format!("l-{id}"), "source": "lines", "type": "line.read" })
+            .to_string()
+    };
+    let mut lines: Vec<String> = (1..=1200).map(line).collect();
+    let file = home.path().join("events.ndjson");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let all = engine.cli(&["event", "publish", "--lines", file, "-o", "id"]).await.ok();
+    assert_eq!(all.lines().count(), 1200);
+    // A second time nothing new is there, and what is refused is named by its line.
+    lines[700] = "{}".to_owned();
+    std::fs::write(file, lines.join("\n")).unwrap();
+    let again = engine.cli(&["event", "publish", "--lines", file, "-o", "json"]).await;
+    assert!(again.code != Some(0) && again.stderr.contains("line 701: invalid-event"), "{}", again.stderr);
+    let said: serde_json::Value = serde_json::from_str(again.stdout.trim()).unwrap();
+    assert_eq!(
+        (&said["accepted"], &said["refused"], &said["lines"][0]["line"]),
+        (&json!(1199), &json!(1), &json!(701))
+    );
+    let shown = engine.cli(&["event", "show", "l-7", "--source", "lines"]).await.ok();
+    assert!(shown.contains("no worker wants this type"), "{shown}");
+}

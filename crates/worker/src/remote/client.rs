@@ -32,7 +32,7 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Trouble::Away { detail, .. } => write!(f, "the server is away: {detail}"),
-            Trouble::Lost => write!(f, "the delivery is somebody else's"),
+            Trouble::Lost => write!(f, "the delivery is somebody else's, or comes again"),
             Trouble::Refused { status, code, detail } => write!(f, "{status} {code}: {detail}"),
             Trouble::Invalid(detail) => f.write_str(detail),
         }
@@ -126,7 +126,7 @@ async fn said(request: reqwest::RequestBuilder) -> Result<Value, Trouble> {
             detail: format!("{status} {code}: {detail}"),
             after: Duration::from_secs(after.unwrap_or(0)),
         },
-        () if code == "delivery-lost" => Trouble::Lost,
+        () if matches!(code.as_str(), "delivery-lost" | "watermark-moved") => Trouble::Lost,
         () => Trouble::Refused { status: status.as_u16(), code, detail },
     })
 }

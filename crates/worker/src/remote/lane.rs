@@ -15,6 +15,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
+use tracing::Instrument;
 
 /// Deliveries in one request.
 const DELIVERIES_MAX: usize = 1_000;
@@ -158,7 +159,11 @@ impl Lane {
         let Some(on) = &self.worker.on else { return };
         let (handler, events) = (on.handler.clone(), polled.deliveries.clone());
         let patience = Duration::from_micros(self.worker.timeout.0.unsigned_abs());
-        let mut handling = tokio::spawn(attempt(handler, events, patience));
+        let traceparent = events.first().and_then(|event| event.traceparent.as_deref());
+        // Of the highest level: whatever a handler logs has its trace, however little is logged.
+        let span =
+            tracing::error_span!("deliver", worker = self.worker.name, delivery = polled.id, traceparent);
+        let mut handling = tokio::spawn(attempt(handler, events, patience).instrument(span));
         let every = Duration::from_secs(self.lease_seconds.into()) / 3;
         let mut beat_at = Instant::now() + every;
         let handled = loop {

@@ -41,6 +41,7 @@ pub(super) fn declaration(worker: &Declaration, terms: &Terms, lease_seconds: u3
             terms.rate.map(|rate| json!({ "max": rate.max, "seconds": (rate.per.0 / 1_000_000).max(1) })),
         ),
         ("schedule", terms.schedule.as_ref().map(schedule)),
+        ("ignore_own", terms.ignore_own.then_some(json!(true))),
     ];
     for (name, value) in optional {
         if let Some(value) = value {
@@ -91,7 +92,7 @@ impl Polled {
             let all = item[name].as_array().cloned().unwrap_or_default();
             all.into_iter().map(|one| one.as_str().map(str::to_owned)).collect()
         };
-        let (keys, domain_keys) = (texts("keys"), texts("domain_keys"));
+        let (keys, domain_keys, traces) = (texts("keys"), texts("domain_keys"), texts("traceparents"));
         let marks = item["watermarks"].as_array().cloned().unwrap_or_default();
         let watermarks: Vec<Watermark> = marks
             .iter()
@@ -109,7 +110,8 @@ impl Polled {
                 key: keys.get(at)?.clone()?,
                 domain_key: domain_keys.get(at).cloned().flatten(),
                 attempt,
-                traceparent: text("traceparent"),
+                // An older server says nothing of it.
+                traceparent: traces.get(at).cloned().flatten().or_else(|| text("traceparent")),
                 correlation_id: text("correlationid"),
                 watermarks: watermarks.clone(),
                 event: Data::from_json(event.clone()),

@@ -267,10 +267,12 @@ fn emitted_events_carry_the_trace_of_the_start() {
         traceparent: Some("00-1-2-01".into()),
         tracestate: None,
         correlation_id: Some("c".into()),
+        hops: Some(2),
     };
     assert!(run.tell(Command::Start { input: data("{}"), business: None, trace, parent: None }));
     assert_eq!(run.emitted[0].get("traceparent"), Some(data(r#""00-1-2-01""#)));
     assert_eq!(run.emitted[0].get("correlationid"), Some(data(r#""c""#)));
+    assert_eq!(run.emitted[0].get("hops"), Some(data("3")));
 }
 
 fn unmatched(run: &super::Bench) -> usize {

@@ -146,6 +146,8 @@ pub(crate) async fn batches_that_ended_go_by_age(opened: &Opened) {
         ended_before: Time(100),
         faulted_before: Time(0),
         keys_before: Time(0),
+        keys_kept: machine::time::Span::ZERO,
+        retry_longest: machine::time::Span::ZERO,
         after: None,
         limit: 3,
     };

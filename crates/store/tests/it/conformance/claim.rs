@@ -258,7 +258,7 @@ pub(crate) async fn a_row_says_where_it_stands(opened: &Opened) {
     opened.put(writes.clone()).await;
     opened.commit(vec![Commit { tenant: tenant("zoo"), writes }]).await;
     let place = async |row: QueueKey| opened.store.place(&acme(), row).await.unwrap();
-    let of = |owner, ahead| Some(views::Place { owner, ahead, behind: None });
+    let of = |owner, ahead| Some(views::Place { owner, ahead, ..views::Place::default() });
     let instance = id(1);
     assert_eq!(place(QueueKey::Signal { id: id(1) }).await, of(me, 0));
     assert_eq!(place(QueueKey::Timer { instance, token: 1 }).await, of(None, 0));
@@ -302,6 +302,7 @@ pub(crate) async fn an_outlook_says_what_every_pump_would_ask(opened: &Opened) {
         last_error: None,
         owner: None,
         taken_over: 0,
+        traced: store::rows::Traced::default(),
     };
     let event = OutboxRow {
         id: id(7),

@@ -155,7 +155,7 @@ pub(crate) async fn a_delivery_says_what_comes_before_it(opened: &Opened) {
     opened.put(vec![write(delivery(4, "mail", 90)), write(delivery(5, "ship", 95))]).await;
     let place =
         async |number| opened.store.place(&acme(), QueueKey::Delivery { id: id(number) }).await.unwrap();
-    let of = |owner, ahead, behind| Some(views::Place { owner, ahead, behind });
+    let of = |owner, ahead, behind| Some(views::Place { owner, ahead, behind, lent: false });
     assert_eq!(place(1).await, of(None, 0, None));
     assert_eq!(place(2).await, of(None, 0, Some(id(1))));
     assert_eq!(place(3).await, of(None, 0, None));
@@ -234,6 +234,7 @@ pub(crate) async fn an_event_stays_while_it_may_be_waited_for(opened: &Opened) {
             collected: 0,
             delivered,
             emitted_by: None,
+            traced: Traced::default(),
             event: b"{}".to_vec(),
         }))
     };

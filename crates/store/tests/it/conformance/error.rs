@@ -78,6 +78,8 @@ pub(crate) async fn groups_come_by_the_time_they_were_seen_last(opened: &Opened)
         ended_before: Time(0),
         faulted_before: Time(25),
         keys_before: Time(0),
+        keys_kept: machine::time::Span::ZERO,
+        retry_longest: machine::time::Span::ZERO,
         after: None,
         limit,
     };

@@ -175,13 +175,14 @@ macro_rules! every_case {
                 }
                 payload { bytes_are_kept_as_given large_payload empty_ids_are_refused }
                 purge {
-                    an_instance_goes_with_all_its_rows what_is_needed_stays keys_of_starts_go_by_age
+                    keys_of_workers_outlive_what_they_may_be_for an_instance_goes_with_all_its_rows what_is_needed_stays keys_of_starts_go_by_age
                     a_call_is_bounded_and_goes_on_from_its_mark a_large_instance_takes_several_calls
                     records_of_due_times_go_by_age
                 }
                 query {
                     instances_are_found_by_every_field a_query_is_paged_like_any_list
                     dead_letters_are_found_by_every_field deliveries_are_found_by_every_field
+                    events_are_found_by_every_field instances_and_deliveries_are_found_by_trace_and_correlation
                 }
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions

@@ -163,6 +163,7 @@ pub(crate) async fn a_take_over_is_counted_and_leaving_is_not(opened: &Opened) {
         last_error: None,
         owner: owned,
         taken_over: 0,
+        traced: store::rows::Traced::default(),
     };
     let writes = vec![
         Write::Signal(signal(1, 0, owned)),

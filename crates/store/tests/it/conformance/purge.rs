@@ -22,6 +22,8 @@ fn everything() -> Purge {
         ended_before: Time(100),
         faulted_before: Time(50),
         keys_before: Time(30),
+        keys_kept: machine::time::Span::ZERO,
+        retry_longest: machine::time::Span::ZERO,
         after: None,
         limit: PURGE_MAX,
     }
@@ -184,4 +186,45 @@ pub(crate) async fn a_large_instance_takes_several_calls(opened: &Opened) {
     }
     assert!((2..20).contains(&calls), "{calls}");
     assert!(left(opened).await.is_empty());
+}
+
+pub(crate) async fn keys_of_workers_outlive_what_they_may_be_for(opened: &Opened) {
+    let span = machine::time::Span;
+    let purge = Purge { keys_kept: span(10), retry_longest: span(5), ..everything() };
+    let key = |tenant_name: &str, at| {
+        let row = InboxRow { scope: "worker".into(), created_at: Time(at), ..inbox(&format!("k{at}")) };
+        Commit { tenant: tenant(tenant_name), writes: vec![Write::ClaimKey(row)] }
+    };
+    let there = async |tenant_name: &str, at: i64| {
+        let found = opened.store.inbox(&tenant(tenant_name), "worker", &format!("k{at}")).await.unwrap();
+        found.is_some()
+    };
+    let letter =
+        DeadLetterRow { source: "delivery".into(), instance: None, failed_at: Time(24), ..dead_letter(1) };
+    for at in [1, 8, 9, 29, 30] {
+        assert_eq!(
+            opened.commit(vec![key("acme", at), key("zoo", at)]).await,
+            [Outcome::Committed, Outcome::Committed]
+        );
+    }
+    // Of an event that came when a key was ten old it may be, of one that came later not.
+    opened.put(vec![Write::Delivery(Box::new(delivery(1, "mail", 18)))]).await;
+    opened.store.purge(&purge).await.unwrap();
+    for (at, stays) in [(1, false), (8, false), (9, true), (29, true), (30, true)] {
+        assert_eq!(there("acme", at).await, stays, "{at}");
+        assert_eq!(there("zoo", at).await, at == 30, "another tenant's is not kept for it: {at}");
+    }
+    // Given up, it is as old as it may have been.
+    opened
+        .put(vec![Write::ConsumeDelivery { id: id(1), attempt: 0 }, Write::DeadLetter(Box::new(letter))])
+        .await;
+    assert_eq!(opened.commit(vec![key("acme", 10)]).await, [Outcome::Committed]);
+    opened.store.purge(&purge).await.unwrap();
+    assert_eq!(
+        (there("acme", 9).await, there("acme", 10).await, there("acme", 29).await),
+        (false, true, true)
+    );
+    opened.put(vec![Write::ConsumeDeadLetter { id: id(1) }]).await;
+    opened.store.purge(&purge).await.unwrap();
+    assert_eq!((there("acme", 10).await, there("acme", 30).await), (false, true));
 }

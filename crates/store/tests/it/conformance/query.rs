@@ -221,3 +221,113 @@ pub(crate) async fn deliveries_are_found_by_every_field(opened: &Opened) {
         assert_eq!(found, wanted(numbers), "{text}");
     }
 }
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+fn traced(trace: Option<&str>, correlation: Option<&str>) -> Traced {
+    Traced { trace_id: trace.map(str::to_owned), correlation_id: correlation.map(str::to_owned) }
+}
+
+pub(crate) async fn events_are_found_by_every_field(opened: &Opened) {
+    let row = |number: u128, kind: &str| EventRow {
+        received_at: ago(10 * number as i64),
+        ..event(number, kind, "1")
+    };
+    let rows = [
+        EventRow { traced: traced(Some(TRACE), Some("c-1")), ..row(1, "order.paid") },
+        EventRow { traced: traced(Some(TRACE), None), source: "bank".into(), ..row(2, "order.paid") },
+        EventRow { traced: traced(None, Some("c-2")), ..row(3, "order.left") },
+        row(4, "order.left"),
+    ];
+    opened.put(rows.iter().map(|row| Write::Publish(Box::new(row.clone()))).collect()).await;
+    let other = Commit { tenant: tenant("other"), writes: vec![Write::Publish(Box::new(rows[0].clone()))] };
+    assert_eq!(opened.commit(vec![other]).await, [Outcome::Committed]);
+    let (of_trace, not_of_trace) = (format!("trace:{TRACE}"), format!("-trace:{TRACE}"));
+    let begun = format!("trace:{}", id(4).simple());
+    let both = format!("trace:{TRACE},{} source:s", id(4).simple());
+    let cases: &[(&str, &[u128])] = &[
+        ("", &[4, 3, 2, 1]),
+        ("type:order.paid", &[2, 1]),
+        ("type:order.*", &[4, 3, 2, 1]),
+        ("source:bank", &[2]),
+        ("event:e3", &[3]),
+        ("e3", &[3]),
+        (&of_trace, &[2, 1]),
+        (&not_of_trace, &[4, 3]),
+        (&begun, &[4]),
+        (&both, &[4, 1]),
+        ("correlation:c-1", &[1]),
+        ("correlation:c-*", &[3, 1]),
+        ("-correlation:*", &[4, 2]),
+        ("received:>-25s", &[2, 1]),
+        ("age:>25s", &[4, 3]),
+    ];
+    for (text, numbers) in cases {
+        let conditions = query::parse(Subject::Events, text, NOW).expect(text);
+        let filter = EventFilter { conditions, ..EventFilter::default() };
+        let found =
+            opened.store.events(&acme(), &filter, &Page { after: None, limit: 10 }).await.expect(text);
+        assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), wanted(numbers), "{text}");
+    }
+    let found = opened.store.event(&acme(), id(1)).await.unwrap();
+    assert_eq!(found.map(|row| row.traced), Some(rows[0].traced.clone()));
+}
+
+pub(crate) async fn instances_and_deliveries_are_found_by_trace_and_correlation(opened: &Opened) {
+    let traceparent = Some(format!("00-{TRACE}-00f067aa0ba902b7-01"));
+    let long = "x".repeat(3000);
+    opened
+        .put(vec![
+            create_row(InstanceRow { traceparent, correlation_id: Some("c-1".into()), ..instance(1) }),
+            create_row(InstanceRow { correlation_id: Some(long.clone()), ..instance(2) }),
+            create_row(instance(3)),
+        ])
+        .await;
+    let (of_trace, begun) = (format!("trace:{TRACE}"), format!("trace:{}", id(3).simple()));
+    let page = || Page { after: None, limit: 10 };
+    for (text, numbers) in [
+        (of_trace.as_str(), &[1_u128][..]),
+        (&begun, &[3]),
+        ("correlation:c-1", &[1]),
+        ("-correlation:c-1", &[3, 2]),
+        ("status:running correlation:c-*", &[1]),
+    ] {
+        assert_eq!(instances(opened, text, page()).await, wanted(numbers), "{text}");
+    }
+    // The first has one event of the trace, the second two of which one is, the third the one that began another.
+    let is_of = traced(Some(TRACE), Some("c-1"));
+    let events = [
+        EventRow { traced: is_of.clone(), ..event(11, "a", "1") },
+        EventRow { traced: traced(None, Some("c-1")), ..event(12, "a", "1") },
+        event(13, "a", "1"),
+    ];
+    let of = |numbers: &[u128], row: DeliveryRow| DeliveryRow {
+        events: numbers.iter().map(|number| id(*number)).collect(),
+        ..row
+    };
+    let rows = [
+        of(&[11], DeliveryRow { traced: is_of.clone(), ..delivery(1, "mail", 10) }),
+        of(&[12, 11], DeliveryRow { traced: traced(Some(""), Some("c-1")), ..delivery(2, "mail", 10) }),
+        of(&[13], delivery(3, "mail", 10)),
+        of(&[13], DeliveryRow { traced: Traced::default().by_event(), ..delivery(4, "mail", 10) }),
+    ];
+    let mut writes: Vec<Write> = events.into_iter().map(|row| Write::Publish(Box::new(row))).collect();
+    writes.extend(rows.iter().map(|row| Write::Delivery(Box::new(row.clone()))));
+    opened.put(writes).await;
+    let begun = format!("trace:{}", id(13).simple());
+    for (text, numbers) in [
+        (of_trace.as_str(), &[1_u128, 2][..]),
+        (&format!("{of_trace} worker:ship"), &[]),
+        (&format!("-{of_trace}"), &[3, 4]),
+        (&begun, &[3, 4]),
+        ("correlation:c-1", &[1, 2]),
+    ] {
+        let conditions = query::parse(Subject::Deliveries, text, NOW).expect(text);
+        let filter = DeliveryFilter { conditions, ..DeliveryFilter::default() };
+        let found = opened.store.deliveries(&acme(), &filter, None, PAGE_MAX).await.expect(text);
+        let found: Vec<Uuid> = found.into_iter().map(|row| row.id).collect();
+        assert_eq!(found, wanted(numbers), "{text}");
+    }
+    let found = opened.store.delivery(&acme(), id(2)).await.unwrap();
+    assert_eq!(found.map(|row| row.traced), Some(rows[1].traced.clone()));
+}
