@@ -1,9 +1,10 @@
-//! Checks the tree: `cargo xtask test`, `tidy`, `sim`, `chaos`.
+//! Checks the tree: `cargo xtask test`, `tidy`, `sim`, `chaos`; builds the console: `cargo xtask console`.
 //!
 //! The way in: [`Command`] is the list of verbs, one module each. Nothing here is needed to build or run the
 //! product, and nothing here knows the product's crates except by name.
 
 mod chaos;
+mod console;
 mod revision;
 mod sdks;
 mod servers;
@@ -26,8 +27,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything: format check, clippy, tidy, all tests, those of nodes on PostgreSQL as well, those of the SDKs, the
-    /// simulation, a short chaos.
+    /// Runs everything: format check, clippy, tidy, all tests, those of nodes on PostgreSQL as well, those of the SDKs and
+    /// of the console, the simulation, a short chaos.
     ///
     /// Stops at the first phase that fails and says which one it was.
     Test(test::Options),
@@ -39,6 +40,8 @@ enum Command {
     Sim(sim::Options),
     /// Harms real nodes on a real PostgreSQL while clients work, then checks what was promised.
     Chaos(chaos::Options),
+    /// Builds the files of the console anew, which are committed under console/dist.
+    Console,
 }
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Tidy(options) => tidy::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Chaos(options) => chaos::run(&options),
+        Command::Console => console::build().map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

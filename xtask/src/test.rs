@@ -3,7 +3,7 @@
 //! The last line has the form of cargo's own `test result:` and sums up every test that ran.
 
 use crate::{
-    chaos, sdks, servers,
+    chaos, console, sdks, servers,
     shell::{self, Count},
     sim, tidy, variants,
 };
@@ -41,12 +41,13 @@ enum Phase {
     Hints,
     DocTests,
     Sdks,
+    Console,
     Simulation,
     Chaos,
 }
 
 impl Phase {
-    const ALL: [Phase; 10] = [
+    const ALL: [Phase; 11] = [
         Phase::Format,
         Phase::Clippy,
         Phase::Tidy,
@@ -55,6 +56,7 @@ impl Phase {
         Phase::Hints,
         Phase::DocTests,
         Phase::Sdks,
+        Phase::Console,
         Phase::Simulation,
         Phase::Chaos,
     ];
@@ -69,6 +71,7 @@ impl Phase {
             Phase::Hints => "hints",
             Phase::DocTests => "doc tests",
             Phase::Sdks => "sdks",
+            Phase::Console => "console",
             Phase::Simulation => "simulation",
             Phase::Chaos => "chaos",
         }
@@ -81,6 +84,7 @@ impl Phase {
             Phase::Clippy => "fix the warnings above; allow one only with a reason",
             Phase::Tidy => "fix the findings above, or lift one with a reason in xtask/tidy-allow.txt",
             Phase::Tests | Phase::DocTests | Phase::Sdks => "see the failing tests above",
+            Phase::Console => "see above; cargo xtask console builds console/dist anew",
             Phase::Postgres | Phase::Hints => "run one alone with the variables printed above",
             Phase::Simulation => "replay the failing seed: cargo xtask sim replay SEED",
             Phase::Chaos => "look at the folder it kept; check it again: cargo xtask chaos --check DIR",
@@ -143,6 +147,7 @@ fn perform(phase: Phase, options: &Options) -> Result<(u8, Count)> {
         Phase::Hints => variants::hints(options.all_hints)?,
         Phase::DocTests => shell::run_counting(shell::cargo(&["test", "--quiet", "--workspace", "--doc"]))?,
         Phase::Sdks => sdks::phase()?,
+        Phase::Console => console::phase()?,
         Phase::Simulation => uncounted(shell::run(sim::campaign(options.seeds))?),
         Phase::Chaos => uncounted(chaos::phase()?),
     })

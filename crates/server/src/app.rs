@@ -21,6 +21,8 @@ pub(crate) struct Inner {
     pub feed: Arc<Feed>,
     pub http: HttpMetrics,
     pub openapi: bytes::Bytes,
+    /// Signs sessions; read when the first one is opened or shown.
+    pub session_key: tokio::sync::OnceCell<[u8; 32]>,
     /// Turns true once the server is told to stop: long answers end then.
     pub stopping: watch::Receiver<bool>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Keys look like `wlk_<id>_<secret>`. The store holds SHA-256 of the secret; comparing takes the same time whether
 //! or not it matches. The tenant comes from the key and from nowhere else, except that a `platform` key may name
-//! another tenant in the `Tenant` header.
+//! another tenant in the `Tenant` header. A browser has a session instead of a key ([`crate::session`]).
 
 use crate::{
     access::{Access, Role},
@@ -10,6 +10,7 @@ use crate::{
     code,
     problem::{Problem, excerpt},
     routes::{self, Entry, Route},
+    session,
 };
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request, State},
@@ -17,7 +18,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use machine::TenantId;
+use machine::{TenantId, Time};
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 use store::rows::KeyRow;
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ pub(crate) struct Caller {
     /// Name under which they act.
     pub actor: String,
     pub roles: Vec<Role>,
+    /// When the session ends, for a caller with a session.
+    pub ends_at: Option<Time>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -83,7 +86,7 @@ fn route_of(request: &Request) -> Result<Route, Problem> {
 }
 
 async fn admit(app: &App, route: Route, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let mut caller = authenticate(app, headers).await?;
+    let mut caller = authenticate(app, route.method, headers).await?;
     if let Some(wanted) = headers.get("tenant") {
         caller.tenant = other_tenant(app, &caller, wanted.as_bytes()).await?;
         if caller.tenant != caller.home {
@@ -102,18 +105,43 @@ async fn admit(app: &App, route: Route, headers: &HeaderMap) -> Result<Caller, P
     Ok(caller)
 }
 
-async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let refused = || {
-        Problem::new(code::UNAUTHENTICATED, "send a valid key as: Authorization: Bearer wlk_…")
-            .with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"windlass\"")
-    };
-    let (key_id, secret) = presented(headers).ok_or_else(refused)?;
-    let (tenant, key) = app.keys.find(app, &key_id).await?.ok_or_else(refused)?;
-    if !key.is_opened_by(&secret, app.options.clock.now()) {
-        return Err(refused());
+pub(crate) fn refused() -> Problem {
+    Problem::new(code::UNAUTHENTICATED, "send a valid key as: Authorization: Bearer wlk_…")
+        .with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"windlass\"")
+}
+
+/// A key that is sent counts; only without one does a session.
+async fn authenticate(app: &App, method: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
+    if !headers.contains_key(header::AUTHORIZATION)
+        && let Some(caller) = session::caller(app, method, headers).await?
+    {
+        return Ok(caller);
     }
+    let (key_id, secret) = presented(headers).ok_or_else(refused)?;
+    opened(app, &key_id, &secret).await
+}
+
+/// The caller that the secret of a key shows.
+pub(crate) async fn opened(app: &App, key_id: &str, secret: &str) -> Result<Caller, Problem> {
+    let (tenant, key) = app.keys.find(app, key_id).await?.ok_or_else(refused)?;
+    match key.is_opened_by(secret, app.options.clock.now()) {
+        true => Ok(caller_of(tenant, key)),
+        false => Err(refused()),
+    }
+}
+
+/// The caller with this key, for whom somebody else has vouched.
+pub(crate) async fn known(app: &App, key_id: &str) -> Result<Caller, Problem> {
+    let (tenant, key) = app.keys.find(app, key_id).await?.ok_or_else(refused)?;
+    match key.is_current(app.options.clock.now()) {
+        true => Ok(caller_of(tenant, key)),
+        false => Err(refused()),
+    }
+}
+
+fn caller_of(tenant: TenantId, key: KeyRow) -> Caller {
     let roles = roles_of(&key);
-    Ok(Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles })
+    Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles, ends_at: None }
 }
 
 /// The id and the secret of the token, if one of the right form was sent.
@@ -160,11 +188,14 @@ async fn other_tenant(app: &App, caller: &Caller, wanted: &[u8]) -> Result<Tenan
 /// How often a long answer looks whether its key still holds. With the cache's life this stays within 5 seconds.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Returns once the key is no longer accepted; for answers that go on for long.
-pub(crate) async fn until_refused(app: App, key_id: String) {
+/// Returns once the key, or the session, is no longer accepted; for answers that go on for long.
+pub(crate) async fn until_refused(app: App, key_id: String, ends_at: Option<Time>) {
     let mut ticks = tokio::time::interval(LOOK_AGAIN);
     loop {
         ticks.tick().await;
+        if ends_at.is_some_and(|end| app.options.clock.now() >= end) {
+            return;
+        }
         // A store that cannot be read now says nothing about the key.
         if let Ok(found) = app.keys.find(&app, &key_id).await
             && !found.is_some_and(|(_, key)| key.is_current(app.options.clock.now()))

@@ -58,6 +58,7 @@ pub const HEADERS_TOO_LARGE: Code = code("headers-too-large", 431, "The headers 
 // ---- who asks ----
 pub const UNAUTHENTICATED: Code = code("unauthenticated", 401, "A valid key is needed");
 pub const FORBIDDEN: Code = code("forbidden", 403, "The key does not allow this");
+pub const CSRF_REFUSED: Code = code("csrf-refused", 403, "The request may come from another page");
 pub const TENANT_SUSPENDED: Code = code("tenant-suspended", 403, "The tenant is suspended");
 pub const TENANT_DELETED: Code = code("tenant-deleted", 403, "The tenant is deleted");
 
@@ -155,6 +156,7 @@ pub const ALL: &[Code] = &[
     HEADERS_TOO_LARGE,
     UNAUTHENTICATED,
     FORBIDDEN,
+    CSRF_REFUSED,
     TENANT_SUSPENDED,
     TENANT_DELETED,
     NOT_FOUND,

@@ -11,7 +11,7 @@ use crate::{
     page::{self, Cursors, Page},
     problem::{Flaw, Problem, ProblemBody, flaws},
     query::{Named, NoParameters, Parameters, invalid},
-    wire,
+    wire::{self, Stored},
 };
 use axum::{
     Json,
@@ -62,6 +62,9 @@ pub(crate) struct DefinitionDetail {
     version: Version,
     /// The document as it was deployed.
     source: String,
+    /// The JSON Schema that input has to fit, if the document has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<Stored>,
 }
 
 /// Deploys a document as a new version. The same document again is answered with 200; another document under the
@@ -199,7 +202,8 @@ pub(crate) async fn newest(
         return decompiled(&app, &caller, DefinitionRef { namespace, name, version: None }).await;
     }
     let row = app.store().definition(&caller.tenant, &namespace, &name, None).await?;
-    row.map(|row| detail(row, &headers)).ok_or_else(|| Problem::not_found("definition"))
+    let row = row.ok_or_else(|| Problem::not_found("definition"))?;
+    Ok(detail(&app, &caller, row, &headers).await)
 }
 
 /// Lists the versions of a definition, newest first.
@@ -268,7 +272,8 @@ pub(crate) async fn version(
         return decompiled(&app, &caller, DefinitionRef { namespace, name, version: Some(version) }).await;
     }
     let row = app.store().definition(&caller.tenant, &namespace, &name, Some(&version)).await?;
-    row.map(|row| detail(row, &headers)).ok_or_else(|| Problem::not_found("definition version"))
+    let row = row.ok_or_else(|| Problem::not_found("definition version"))?;
+    Ok(detail(&app, &caller, row, &headers).await)
 }
 
 /// True if the document shall be written from what is executed.
@@ -285,13 +290,22 @@ async fn decompiled(app: &App, caller: &Caller, wanted: DefinitionRef) -> Result
     Ok(([(header::CONTENT_TYPE, "application/yaml")], text).into_response())
 }
 
-fn detail(row: DefinitionRow, headers: &HeaderMap) -> Response {
+/// What input has to fit. A document that this build cannot use any more has no schema to show.
+async fn input_schema(app: &App, caller: &Caller, row: &DefinitionRow) -> Option<Stored> {
+    let (namespace, name) = (row.namespace.clone(), row.name.clone());
+    let wanted = DefinitionRef { namespace, name, version: Some(row.version.clone()) };
+    let program = app.handle.program(&caller.tenant, &wanted).await.ok()?;
+    Stored::read(program.ir.input_schema.as_ref()?.to_json().to_string().as_bytes())
+}
+
+async fn detail(app: &App, caller: &Caller, row: DefinitionRow, headers: &HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     if ["application/yaml", "application/x-yaml", "text/yaml"].iter().any(|yaml| accept.contains(yaml)) {
         // JSON is YAML too, so the type asked for is right whichever way the document was written.
         return ([(header::CONTENT_TYPE, "application/yaml")], row.source).into_response();
     }
     let source = String::from_utf8_lossy(&row.source).into_owned();
+    let input_schema = input_schema(app, caller, &row).await;
     let version = Version {
         created_at: wire::time(row.created_at),
         namespace: row.namespace,
@@ -300,7 +314,7 @@ fn detail(row: DefinitionRow, headers: &HeaderMap) -> Response {
         title: row.title,
         media_type: row.media_type,
     };
-    Json(DefinitionDetail { source, version }).into_response()
+    Json(DefinitionDetail { source, version, input_schema }).into_response()
 }
 
 fn version_of(row: DefinitionSummary) -> Version {

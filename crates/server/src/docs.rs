@@ -1,18 +1,18 @@
-//! The API's description and the pages around it: OpenAPI, its offline viewer, the error codes, the front page.
+//! The API's description and the pages around it: OpenAPI, its offline viewer, the error codes.
 //!
 //! Everything is inside the binary and same-origin: the viewer works without any network.
 
 use crate::{
     app::App,
     code,
-    problem::{ERRORS_PATH, Problem},
+    problem::Problem,
     query::{Named, NoParameters},
     routes::{Entry, Route, find},
 };
 use axum::{
     extract::State,
     http::{HeaderValue, header},
-    response::{Html, IntoResponse, Redirect, Response},
+    response::{IntoResponse, Redirect, Response},
 };
 use std::sync::{Arc, LazyLock};
 use utoipa::{
@@ -26,7 +26,6 @@ use utoipa::{
 };
 
 const ERRORS: &str = include_str!("../../../docs/errors.md");
-const FRONT_PAGE: &str = include_str!("front.html");
 /// The viewer styles itself with inline styles and data images; scripts come from this server only.
 const VIEWER_POLICY: &str =
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
@@ -168,9 +167,4 @@ fn viewer_file(file: &str) -> Result<Response, Problem> {
 /// What every problem code means.
 pub(crate) async fn errors() -> Response {
     ([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], ERRORS).into_response()
-}
-
-/// Says what this is and where to go.
-pub(crate) async fn front() -> Html<String> {
-    Html(FRONT_PAGE.replace("{errors}", ERRORS_PATH).replace("{version}", env!("CARGO_PKG_VERSION")))
 }

@@ -1,5 +1,6 @@
 //! What an operator may set. Every limit has a name and a default that is safe.
 
+use crate::session::Links;
 use runtime::clock::{Clock, SystemClock};
 use std::{sync::Arc, time::Duration};
 
@@ -30,6 +31,8 @@ pub struct Options {
     /// Serve `/metrics` without a key. The values are of the whole node and name tenants, so this is for networks
     /// that only the monitoring system can reach.
     pub metrics_public: bool,
+    /// Links that log in to the console once.
+    pub links: Arc<Links>,
     /// Decides which keys have expired.
     pub clock: Arc<dyn Clock>,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             drain_timeout: Duration::from_secs(15),
             key_cache: Duration::from_secs(3),
             metrics_public: false,
+            links: Arc::default(),
             clock: Arc::new(SystemClock),
         }
     }

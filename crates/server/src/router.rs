@@ -2,15 +2,15 @@
 
 use crate::{
     app::{App, Inner},
-    auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, datasets, dead_letters,
-    definitions, deliveries, docs, error_groups, event_types, events, explain, feed, frame, health, history,
-    instances, keys, me, metrics,
+    auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, console, datasets,
+    dead_letters, definitions, deliveries, docs, error_groups, event_types, events, explain, feed, frame,
+    graphs, health, history, instances, keys, me, metrics,
     options::Options,
     orders,
     problem::Problem,
     queues, result,
     routes::ROUTES,
-    schedules, secrets, starts, stream, tasks, tenants, versions, webhooks, workers,
+    schedules, secrets, session, starts, stream, tasks, tenants, versions, webhooks, workers,
 };
 use axum::{Router, middleware, routing::get};
 use runtime::Handle;
@@ -58,6 +58,7 @@ pub(crate) fn stoppable(
         feed: Arc::new(stream::Feed::new()),
         http: metrics::HttpMetrics::new()?,
         openapi: description.to_json()?.into(),
+        session_key: tokio::sync::OnceCell::new(),
         stopping,
     });
     let router = documented
@@ -82,6 +83,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(definitions::newest))
         .routes(routes!(definitions::versions))
         .routes(routes!(definitions::version))
+        .routes(routes!(graphs::definition))
         .routes(routes!(versions::diff))
         .routes(routes!(versions::preflight))
         .routes(routes!(versions::preflight_document))
@@ -91,6 +93,7 @@ fn handlers() -> OpenApiRouter<App> {
         .routes(routes!(bulk::start))
         .routes(routes!(instances::read))
         .routes(routes!(history::list))
+        .routes(routes!(graphs::instance))
         .routes(routes!(result::read))
         .routes(routes!(compensation::read))
         .routes(routes!(explain::instance))
@@ -150,6 +153,7 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::put, secrets::delete))
         .routes(routes!(me::read))
+        .routes(routes!(session::open, session::close))
         .routes(routes!(stream::read))
         .routes(routes!(docs::openapi))
         .routes(routes!(health::health))
@@ -184,7 +188,10 @@ fn outward() -> OpenApiRouter<App> {
 /// Pages are no part of the API, so OpenAPI does not list them; the table does.
 fn pages() -> Router<App> {
     Router::new()
-        .route("/", get(docs::front))
+        .route("/", get(console::page))
+        .route("/t/{tenant}", get(console::page))
+        .route("/t/{tenant}/{*place}", get(console::page))
+        .route("/console/{file}", get(console::file))
         .route("/docs/errors.md", get(docs::errors))
         .route("/api/docs", get(docs::viewer_redirect))
         .route("/api/docs/", get(docs::viewer_index))

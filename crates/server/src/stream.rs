@@ -171,7 +171,7 @@ pub(crate) async fn read(
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let Opening { missed, reset, notes, mark } = app.feed.open(last_id);
     let first = reset.then(|| reset_event(mark)).into_iter();
-    let gone = auth::until_refused(app.clone(), caller.key_id.clone());
+    let gone = auth::until_refused(app.clone(), caller.key_id.clone(), caller.ends_at);
     let wanted = move |change: &Change| {
         change.tenant == caller.tenant && topics.want(change) && may_read(&caller, change)
     };

@@ -12,7 +12,7 @@ use crate::{
     outward,
     profile::{DEFAULT_DATA, KEY_FILE, SECRETS_KEY_FILE, URL_FILE},
 };
-use machine::TenantId;
+use machine::{TenantId, time::Span};
 use runtime::{Handle, secrets::Keyring};
 use std::{
     io::Write,
@@ -101,16 +101,23 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Failure> {
     if let Some(folder) = folder {
         write_private(&folder.join(URL_FILE), &url)?;
     }
+    let options = server::Options::default();
+    let console = console(&options, &url, &key);
     if !args.host.is_loopback() {
         out.note("warning: this listens beyond this machine, without encryption, with a key that may do everything");
     }
     match out.format {
-        Format::Table => greet(&out, &url, place.as_ref().zip(folder), &key, workers_count)?,
+        Format::Table => {
+            let greeting = Greeting { url: &url, console: &console, key: &key, workers: workers_count };
+            greet(&out, &greeting, place.as_ref().zip(folder))?;
+        }
         _ => {
-            out.line(&serde_json::json!({ "url": url, "tenant": tenant.as_str(), "key": key }).to_string())?
+            let line =
+                serde_json::json!({ "url": url, "tenant": tenant.as_str(), "key": key, "console": console });
+            out.line(&line.to_string())?;
         }
     }
-    let served = host::serve(listener, recipe, node, server::Options::default(), stop).await;
+    let served = host::serve(listener, recipe, node, options, stop).await;
     if let Some(folder) = folder {
         // Nobody answers there any more.
         let _ = std::fs::remove_file(folder.join(URL_FILE));
@@ -182,13 +189,27 @@ fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::rename(&part, path).map_err(failed)
 }
 
-fn greet(
-    out: &Out,
-    url: &str,
-    kept: Option<(&host::Place, &Path)>,
-    key: &str,
+/// The console's address with a link that logs in once; the address alone if no link can be made.
+fn console(options: &server::Options, url: &str, key: &str) -> String {
+    const LINK_LIFE: Span = Span::from_millis(60 * 60 * 1000);
+    let key_id = key.strip_prefix("wlk_").and_then(|rest| rest.split_once('_')).map_or("", |(id, _)| id);
+    match options.links.make(key_id, options.clock.now().after(LINK_LIFE)) {
+        // After the #, so that it is in no log and no referrer, and looking at it uses nothing up.
+        Some(token) => format!("{url}/#link={token}"),
+        None => format!("{url}/"),
+    }
+}
+
+/// What the greeting names.
+struct Greeting<'g> {
+    url: &'g str,
+    console: &'g str,
+    key: &'g str,
     workers: usize,
-) -> Result<(), Failure> {
+}
+
+fn greet(out: &Out, greeting: &Greeting<'_>, kept: Option<(&host::Place, &Path)>) -> Result<(), Failure> {
+    let Greeting { url, console, key, workers } = greeting;
     let version = env!("CARGO_PKG_VERSION");
     let data = match kept {
         Some((place, _)) => format!("{place} (kept; --ephemeral to forget)"),
@@ -210,6 +231,8 @@ fn greet(
     out.line(&format!(
         "windlass {version}
 
+  console {console}
+          (this link logs in once, within the hour; later, log in with the key)
   url     {url}
   key     {key}
   tenant  {tenant}

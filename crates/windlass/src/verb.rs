@@ -25,6 +25,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 mod event_type;
 pub(crate) mod fmt;
+pub(crate) mod graph;
 pub(crate) mod instance;
 pub(crate) mod key;
 mod lines;

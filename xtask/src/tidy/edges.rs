@@ -20,7 +20,7 @@ const TABLE: &[Allowed] = &[
     Allowed { name: "worker", normal: &["machine"], dev: &[] },
     Allowed { name: "runtime", normal: &["machine", "store", "bus", "worker"], dev: &["scratch", "trial"] },
     // Tests of the server start a runtime with workers of their own, on either store.
-    Allowed { name: "server", normal: &["machine", "store", "runtime"], dev: &["worker", "trial"] },
+    Allowed { name: "server", normal: &["machine", "render", "store", "runtime"], dev: &["worker", "trial"] },
     Allowed {
         name: "windlass",
         normal: &["machine", "store", "bus", "worker", "runtime", "server"],

@@ -15,6 +15,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                 let message = format!("{folder} is a path of one machine; write it relative to the tree");
                 findings.push(Finding::new(&file.path, at + 1, folder, message));
             }
+            if file.path.ends_with("package-lock.json") && line.contains("\"resolved\"") {
+                let message = "a lock file names no registry: take the members `resolved` away".to_owned();
+                findings.push(Finding::new(&file.path, at + 1, "registry", message));
+            }
             let source = line.strip_prefix("source = \"").map(|rest| rest.trim_end_matches('"'));
             if let Some(source) = source.filter(|source| file.path == LOCK && *source != REGISTRY) {
                 let message = format!("{source} is not the public registry");
@@ -53,5 +57,6 @@ mod tests {
         assert_eq!(found(LOCK, other), 1);
         assert_eq!(found(LOCK, &format!("source = \"{REGISTRY}\"\n")), 0);
         assert_eq!(found("a.toml", other), 0);
+        assert_eq!(found("console/package-lock.json", "\"resolved\": \"https://mirror.example/a.tgz\","), 1);
     }
 }

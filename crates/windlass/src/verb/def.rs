@@ -1,6 +1,6 @@
-//! `windlass def`: deploy, validate, list, show, format and compare definitions.
+//! `windlass def`: deploy, validate, list, show, draw, format and compare definitions.
 
-use super::{Context, ListArgs, fmt, list, version};
+use super::{Context, ListArgs, fmt, graph, list, version};
 use crate::{
     client::{Answer, Ask, segment},
     failure::{Failure, Flaw, flaw_lines},
@@ -51,6 +51,21 @@ pub(crate) enum Verb {
         namespace: Option<String>,
         #[command(flatten)]
         page: ListArgs,
+    },
+    /// Draw a definition as a graph, or what changed between two versions of it
+    #[command(after_long_help = "Examples:\n  \
+        windlass def graph examples/order-approval > order.svg\n  \
+        windlass def graph order-approval --to order.png --theme dark\n  \
+        windlass def graph order-approval@1.1.0 --from 1.0.0 --to change.svg")]
+    Graph {
+        /// namespace/name, namespace/name@version, or the name alone if it is unique
+        #[arg(value_name = "DEF")]
+        definition: String,
+        /// An older version: both in one picture, with what changed marked
+        #[arg(long, value_name = "VERSION")]
+        from: Option<String>,
+        #[command(flatten)]
+        picture: graph::Args,
     },
     /// Show a definition, its versions or its document
     #[command(after_long_help = "Examples:\n  \
@@ -105,6 +120,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
             let form = if decompiled { Some("decompiled") } else { source.then_some("source") };
             show(context, &definition, form, versions).await
         }
+        Verb::Graph { definition, from, picture } => draw(context, &definition, from, &picture).await,
         Verb::Fmt(args) => fmt::run(&args, context),
         Verb::Diff(args) => version::diff(context, &args).await,
         Verb::Preflight(args) => version::preflight(context, &args).await,
@@ -259,6 +275,23 @@ async fn show(
     view::object(&context.out, &answer.body, &fields)?;
     context.out.hint("the document: --source; all versions: --versions");
     Ok(())
+}
+
+async fn draw(
+    context: &Context,
+    definition: &str,
+    from: Option<String>,
+    picture: &graph::Args,
+) -> Result<(), Failure> {
+    let Reference { namespace, name, version } = resolve(context, definition).await?;
+    let version = match version {
+        Some(version) => version,
+        None => {
+            read::<Found>(&context.client.ask(Ask::get(path(&namespace, &name, None))).await?.body)?.version
+        }
+    };
+    let address = format!("{}/graph", path(&namespace, &name, Some(&version)));
+    graph::draw(context, &address, picture, from).await
 }
 
 /// A definition as the command line names it.

@@ -1,7 +1,7 @@
 //! `windlass instance`: list, show, follow, signal and order about instances.
 
 use super::{
-    Context, ListArgs, QueryArgs, change, delivery, duration, list, read_json, start, version, watch,
+    Context, ListArgs, QueryArgs, change, delivery, duration, graph, list, read_json, start, version, watch,
 };
 use crate::{
     client::{Ask, segment},
@@ -146,6 +146,16 @@ pub(crate) enum Verb {
         #[arg(value_name = "ID")]
         id: String,
     },
+    /// Draw an instance: its definition as a graph, with where its steps stand
+    #[command(after_long_help = "Examples:\n  \
+        windlass instance graph ins_0192… > instance.svg\n  \
+        windlass instance graph ins_0192… --to instance.png --theme dark")]
+    Graph {
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        picture: graph::Args,
+    },
     /// List what a cancel would undo now, in order
     #[command(after_long_help = "Examples:\n  windlass instance compensation ins_0192…")]
     Compensation {
@@ -178,6 +188,7 @@ impl Verb {
             | Verb::Result { id, .. }
             | Verb::Compensation { id }
             | Verb::Explain { id }
+            | Verb::Graph { id, .. }
             | Verb::History { id, .. } => Some(id),
             Verb::Migrate(args) => args.id.as_mut(),
             Verb::Start(_) | Verb::List { .. } | Verb::SignalByToken { .. } => None,
@@ -264,6 +275,9 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
         Verb::Show { id } => show(context, &id).await,
         Verb::Explain { id } => {
             delivery::explain(context, &format!("/instances/{}/explain", segment(&id))).await
+        }
+        Verb::Graph { id, picture } => {
+            graph::draw(context, &format!("/instances/{}/graph", segment(&id)), &picture, None).await
         }
         Verb::Watch { id } => watch::follow(context, &id).await,
         Verb::Signal { id, name, data, signal_id } => {
