@@ -25,6 +25,8 @@ pub enum Subject {
     Instances,
     DeadLetters,
     Deliveries,
+    /// What people, keys and workers did.
+    Audit,
 }
 
 impl Subject {
@@ -34,6 +36,7 @@ impl Subject {
             Subject::Instances => Kind::Instance,
             Subject::DeadLetters => Kind::DeadLetter,
             Subject::Deliveries => Kind::Delivery,
+            Subject::Audit => Kind::Audit,
         }
     }
 
@@ -74,6 +77,14 @@ pub enum Field {
     Instance,
     Group,
     Attempts,
+    /// The name under which somebody acted.
+    Who,
+    /// What was done.
+    Act,
+    /// What kind of thing was acted on.
+    Kind,
+    /// The id or name of what was acted on.
+    Object,
 }
 
 /// A text that is looked for.

@@ -59,6 +59,8 @@ pub struct Options {
     pub events_kept: Span,
     /// How long what has ended is kept.
     pub retention: Retention,
+    /// How long entries of the audit trail are kept. `None`: for ever.
+    pub audit_kept: Option<Span>,
     /// Clocks of tenants may be moved forward, for trying things out.
     pub dev_clock: bool,
     /// When the breaker of an endpoint opens; `None`: never.
@@ -145,6 +147,7 @@ impl Default for Options {
             public_url: String::new(),
             events_kept: Span::from_secs(86_400),
             retention: Retention::default(),
+            audit_kept: None,
             dev_clock: false,
             endpoint_breaker: Some(BreakerRule::ENDPOINT),
             kill_switch: Some(BreakerRule::WORKER),

@@ -107,11 +107,23 @@ static DELIVERIES: &[Known] = &[
     known("error", Field::Error, Values::Search),
 ];
 
+static AUDIT: &[Known] = &[
+    known("id", Field::Id, Values::Id(Kind::Audit)),
+    known("who", Field::Who, Values::Text),
+    known("key", Field::Key, Values::Text),
+    known("act", Field::Act, Values::Text),
+    known("kind", Field::Kind, Values::Text),
+    bound("object", Field::Object, Values::Text),
+    bound("at", Field::Created, Values::Time),
+    bound("age", Field::Created, Values::Age),
+];
+
 pub(super) fn of(subject: Subject) -> &'static [Known] {
     match subject {
         Subject::Instances => INSTANCES,
         Subject::DeadLetters => DEAD_LETTERS,
         Subject::Deliveries => DELIVERIES,
+        Subject::Audit => AUDIT,
     }
 }
 
@@ -120,6 +132,7 @@ pub(super) fn of_word(subject: Subject) -> Field {
     match subject {
         Subject::Instances => Field::Key,
         Subject::DeadLetters | Subject::Deliveries => Field::Worker,
+        Subject::Audit => Field::Object,
     }
 }
 

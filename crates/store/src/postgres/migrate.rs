@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V18__outbox_by_tenant.sql"),
         oldest: 1,
     },
+    Migration { name: "audit", sql: include_str!("../../migrations/postgres/V19__audit.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.
@@ -173,6 +174,8 @@ async fn migrate_once(
         let grants = format!(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
              REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM {role};
+             REVOKE UPDATE ON audit_entries, audit_checkpoints FROM {role};
+             GRANT UPDATE (chain_seq, prev, hash) ON audit_entries TO {role};
              GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
              GRANT EXECUTE ON FUNCTION wf_history_ahead(), wf_history_retire(bigint, bigint, bigint) TO {role}"
         );
