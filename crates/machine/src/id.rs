@@ -84,6 +84,7 @@ pub enum Kind {
     Delivery,
     ErrorGroup,
     Batch,
+    Audit,
     Node,
 }
 
@@ -100,6 +101,7 @@ impl Kind {
             Kind::Delivery => "dlv",
             Kind::ErrorGroup => "err",
             Kind::Batch => "bat",
+            Kind::Audit => "aud",
             Kind::Node => "node",
         }
     }

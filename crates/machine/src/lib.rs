@@ -5,6 +5,7 @@
 //!
 //! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
 
+pub mod audit;
 pub mod child;
 pub mod collect;
 pub mod command;

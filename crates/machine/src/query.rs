@@ -26,6 +26,8 @@ pub enum Subject {
     DeadLetters,
     Deliveries,
     Events,
+    /// What people, keys and workers did.
+    Audit,
 }
 
 impl Subject {
@@ -36,6 +38,7 @@ impl Subject {
             Subject::DeadLetters => Kind::DeadLetter,
             Subject::Deliveries => Kind::Delivery,
             Subject::Events => Kind::Event,
+            Subject::Audit => Kind::Audit,
         }
     }
 
@@ -84,6 +87,14 @@ pub enum Field {
     Trace,
     /// The correlation id that it carries.
     Correlation,
+    /// The name under which somebody acted.
+    Who,
+    /// What was done.
+    Act,
+    /// What kind of thing was acted on.
+    Kind,
+    /// The id or name of what was acted on.
+    Object,
 }
 
 /// A text that is looked for.

@@ -8,7 +8,7 @@
 mod courtesy;
 mod queue;
 
-use crate::{clock::Clock, options::Options, tasks::Tasks};
+use crate::{acting, clock::Clock, options::Options, tasks::Tasks};
 use courtesy::Courtesy;
 use machine::{TenantId, time::Span};
 use parking_lot::Mutex;
@@ -137,6 +137,13 @@ impl Committer {
 
     /// Answers once the commit is durable, or says why it is not.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Outcome, Error> {
+        let (commit, landing) = acting::signed(commit).await?;
+        let outcome = self.send(commit).await;
+        acting::landed(landing, &outcome);
+        outcome
+    }
+
+    async fn send(&self, commit: Commit) -> Result<Outcome, Error> {
         let (reply, answer) = oneshot::channel();
         let (waiting, is_quiet) = match self.shared.queue.lock().as_mut() {
             Some(queue) => {

@@ -2,6 +2,7 @@
 
 use crate::{
     asked::Asked,
+    audit::Trail,
     buses::Buses,
     callees::Callees,
     clock::{Clock, Entropy},
@@ -120,6 +121,7 @@ pub(crate) struct Engine {
     pub(crate) looking_since: AtomicU64,
     pub(crate) taking_over: TakingOver,
     pub(crate) newer: Newer,
+    pub(crate) trail: Trail,
     /// No other process can be using the store.
     pub(crate) sole: bool,
 }

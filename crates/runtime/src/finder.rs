@@ -50,6 +50,8 @@ pub(crate) struct Wake {
     pub(crate) deliveries: Alarm,
     /// For retention: a tenant that was deleted may go.
     pub(crate) departures: Alarm,
+    /// For the sequencer of the audit trail.
+    pub(crate) audit: Alarm,
     pub(crate) outbox: Notify,
 }
 
@@ -94,6 +96,7 @@ impl Wake {
             batches: Alarm::new(),
             deliveries: Alarm::new(),
             departures: Alarm::new(),
+            audit: Alarm::new(),
             outbox: Notify::new(),
         }
     }

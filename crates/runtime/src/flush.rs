@@ -6,7 +6,7 @@
 //! rows that this node owns and has not consumed, so there are no more of them than the node takes on, and after a crash
 //! they are found where they were. Tenants have lanes of their own: none waits for another's group.
 
-use crate::{engine::Engine, errors, metrics::Metrics};
+use crate::{acting, engine::Engine, errors, metrics::Metrics};
 use machine::{TenantId, Time, time::Span};
 use parking_lot::Mutex;
 use std::{
@@ -138,7 +138,7 @@ pub(crate) async fn commit(
     commit: Commit,
     holds_up: HoldsUp,
 ) -> Result<Outcome, Error> {
-    let Commit { tenant, writes } = commit;
+    let (Commit { tenant, writes }, landing) = acting::signed(commit).await?;
     let (reply, answer) = oneshot::channel();
     let errors = errors::count(&writes);
     let deferred = Deferred { writes, errors, holds_up, since: engine.now(), reply };
@@ -147,7 +147,9 @@ pub(crate) async fn commit(
         None => engine.tasks.spawn(drive(engine.clone(), tenant)),
     }
     // A driver that died without answering leaves the outcome open.
-    answer.await.unwrap_or_else(|_| Err(Error::Unknown("the error flush ended".to_owned())))
+    let outcome = answer.await.unwrap_or_else(|_| Err(Error::Unknown("the error flush ended".to_owned())));
+    acting::landed(landing, &outcome);
+    outcome
 }
 
 /// Sends off one group after the other until the lane is empty. A stop waits for it, and it does not wait any more then.

@@ -5,9 +5,11 @@
 //! load → decide → commit, `children` and `fanout` start instances for instances, `committer` folds commits into batches, `rows` turns a decision into rows.
 //! This crate must never serve HTTP and never decide what a workflow does next: that is `machine`'s.
 
+pub mod acting;
 mod addressing;
 pub mod api;
 mod asked;
+pub mod audit;
 mod batches;
 pub mod breaker;
 mod bucket;

@@ -3,6 +3,7 @@
 use crate::{
     Handle,
     asked::Asked,
+    audit::{self, Trail},
     batches,
     buses::{self, Bus, Buses},
     callees::Callees,
@@ -170,6 +171,7 @@ impl Node {
             looking_since: AtomicU64::new(0),
             taking_over: TakingOver::default(),
             newer: Newer::default(),
+            trail: Trail::default(),
             sole,
             store,
             clock,
@@ -214,6 +216,7 @@ impl Node {
         }
         tasks.spawn_pump(batches::run(engine.clone()));
         tasks.spawn_pump(retention::run(engine.clone()));
+        tasks.spawn_pump(audit::run(engine.clone()));
         tasks.spawn_pump(hints::run(engine.clone()));
         secrets::reseal(engine).await
     }

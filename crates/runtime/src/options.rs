@@ -61,6 +61,8 @@ pub struct Options {
     pub hops_max: u32,
     /// How long what has ended is kept.
     pub retention: Retention,
+    /// How long entries of the audit trail are kept. `None`: for ever.
+    pub audit_kept: Option<Span>,
     /// Clocks of tenants may be moved forward, for trying things out.
     pub dev_clock: bool,
     /// When the breaker of an endpoint opens; `None`: never.
@@ -148,6 +150,7 @@ impl Default for Options {
             events_kept: Span::from_secs(86_400),
             hops_max: 100,
             retention: Retention::default(),
+            audit_kept: None,
             dev_clock: false,
             endpoint_breaker: Some(BreakerRule::ENDPOINT),
             kill_switch: Some(BreakerRule::WORKER),

@@ -4,7 +4,7 @@
 //! sweeps: it holds a lock from one sweep to the next, and another gets it when that node is gone. Two sweeps at once would do
 //! the same twice and no harm.
 
-use crate::{engine::Engine, metrics::Metrics, tenants};
+use crate::{audit, engine::Engine, metrics::Metrics, tenants};
 use machine::{Time, time::Span};
 use std::sync::Arc;
 use store::{
@@ -160,6 +160,7 @@ async fn sweep(engine: &Arc<Engine>) -> Result<(), store::Error> {
     while !engine.is_stopping() && engine.store.retire(purge.ended_before).await? {
         engine.clock.sleep_until(engine.now().after(PAUSE)).await;
     }
+    audit::cut(engine).await?;
     if instances + keys + slots + batches > 0 {
         tracing::info!(instances, keys, slots, batches, "deleted what ended long ago");
     }

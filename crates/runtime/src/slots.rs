@@ -4,7 +4,7 @@
 //! needs no load. Instances that wait for time, people or events leave nothing in memory.
 //! Correctness never rests on this: every commit checks the stored version.
 
-use crate::{engine::Engine, turn};
+use crate::{acting, engine::Engine, turn};
 use machine::{Command, Program, State, TenantId, id, state::WaitKind};
 use parking_lot::Mutex;
 use std::{
@@ -134,7 +134,8 @@ pub(crate) fn submit(engine: &Arc<Engine>, work: turn::Work) {
 async fn drive(engine: Arc<Engine>, key: Key, first: turn::Work, mut cached: Option<Cached>) {
     let mut work = first;
     loop {
-        cached = turn::take(&engine, work, cached).await;
+        let acting = work.acting.take();
+        cached = acting::within(acting, turn::take(&engine, work, cached)).await;
         let mut shard = engine.slots.shard(&key).lock();
         let Entry::Occupied(mut slot) = shard.entry(key.clone()) else { return };
         match slot.get_mut().queue.pop_front() {

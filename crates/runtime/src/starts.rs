@@ -1,6 +1,7 @@
 //! Starts: the commits that create instances, each with its idempotency record.
 
 use crate::{
+    acting,
     api::{Refusal, Start, Started},
     engine::Engine,
     hub::End,
@@ -196,6 +197,7 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     let (reply, answer) = tokio::sync::oneshot::channel();
+    let work = acting::carried(work);
     engine.tasks.spawn(async move {
         let _ = reply.send(work.await);
     });

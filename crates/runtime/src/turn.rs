@@ -1,6 +1,7 @@
 //! One turn: load → decide → commit. Everything a command implies lands in one commit with its cause.
 
 use crate::{
+    acting::{self, Acting},
     api::{InstanceResult, Refusal},
     children::Offspring,
     clocks,
@@ -64,6 +65,7 @@ pub(crate) struct Work {
     pub(crate) why: Option<String>,
     /// The version the caller has seen: at any other the work is refused as stale.
     pub(crate) expected: Option<i64>,
+    pub(crate) acting: Option<Arc<Acting>>,
 }
 
 impl Work {
@@ -86,6 +88,7 @@ impl Work {
             letter: None,
             why: None,
             expected: None,
+            acting: None,
         }
     }
 
@@ -592,6 +595,6 @@ async fn read_back(engine: &Engine, work: &Work, version: i64, state_json: &[u8]
 /// Submits work that a caller waits for.
 pub(crate) async fn ask(engine: &Arc<Engine>, work: Work) -> Result<Turned, Refusal> {
     let (reply, answer) = oneshot::channel();
-    slots::submit(engine, Work { reply: Some(reply), ..work });
+    slots::submit(engine, Work { reply: Some(reply), acting: acting::current(), ..work });
     answer.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the node stopped".to_owned())))
 }

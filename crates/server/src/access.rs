@@ -69,6 +69,8 @@ pub enum Permission {
     BusesRead,
     #[serde(rename = "buses:act")]
     BusesAct,
+    #[serde(rename = "audit:read")]
+    AuditRead,
     #[serde(rename = "metrics:read")]
     MetricsRead,
 }
@@ -108,6 +110,7 @@ impl Permission {
             TenantsWrite => "tenants:write",
             BusesRead => "buses:read",
             BusesAct => "buses:act",
+            AuditRead => "audit:read",
             MetricsRead => "metrics:read",
         }
     }
@@ -223,7 +226,14 @@ impl Role {
             Role::Platform => {
                 matches!(
                     permission,
-                    TenantsRead | TenantsWrite | KeysRead | KeysWrite | BusesRead | BusesAct | MetricsRead
+                    TenantsRead
+                        | TenantsWrite
+                        | KeysRead
+                        | KeysWrite
+                        | BusesRead
+                        | BusesAct
+                        | AuditRead
+                        | MetricsRead
                 )
             }
             Role::Monitor => permission == MetricsRead,

@@ -2,7 +2,7 @@
 
 use crate::{auth::Keys, code, metrics::HttpMetrics, options::Options, problem::Problem, stream::Feed};
 use axum::http::header;
-use runtime::Handle;
+use runtime::{Handle, acting};
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use store::Store;
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ where
     W: Future<Output = Result<T, Problem>> + Send + 'static,
 {
     // Boxed, so that tasks are built once and not once for each handler.
-    let work: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(work);
+    let work: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(acting::carried(work));
     match in_time(answer_max, tokio::spawn(work)).await? {
         Ok(answer) => answer,
         Err(error) => Err(Problem::internal(error)),

@@ -6,6 +6,7 @@
 
 use crate::{
     access::{Access, Role},
+    acts,
     app::App,
     code,
     problem::{Problem, excerpt},
@@ -19,6 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use machine::{TenantId, Time};
+use runtime::acting;
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 use store::rows::KeyRow;
 use tokio::time::Instant;
@@ -69,7 +71,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
             Err(problem) => return problem.into_response(),
         };
     }
-    next.run(request).await
+    let act = acts::of(route, &request, request.extensions().get::<Caller>());
+    acting::within(act.map(|act| app.handle.acting(act)), next.run(request)).await
 }
 
 fn route_of(request: &Request) -> Result<Route, Problem> {

@@ -72,5 +72,8 @@ pub(crate) async fn probe(
     Named(target): Named<String>,
     _: body::Nothing,
 ) -> Result<Json<Breaker>, Problem> {
+    if app.handle.breakers(&caller.tenant).iter().any(|known| known.target == target) {
+        app.handle.note_act(&caller.tenant).await?;
+    }
     Ok(Json(breaker(app.handle.probe(&caller.tenant, &target, &caller.actor)?)))
 }

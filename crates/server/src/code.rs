@@ -93,6 +93,7 @@ pub const WORKER_EXISTS: Code = code("worker-exists", 409, "The server itself ha
 pub const DELIVERY_LOST: Code = code("delivery-lost", 409, "The delivery is not the caller's any more");
 pub const WATERMARK_MOVED: Code = passing("watermark-moved", 409, "Somebody else has moved the watermark");
 pub const SECRETS_DISABLED: Code = code("secrets-disabled", 409, "This server keeps no secrets");
+pub const AUDIT_BROKEN: Code = code("audit-broken", 409, "The audit trail was tampered with");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
 pub const DEFINITION_UNSUPPORTED: Code =
@@ -186,6 +187,7 @@ pub const ALL: &[Code] = &[
     DELIVERY_LOST,
     WATERMARK_MOVED,
     SECRETS_DISABLED,
+    AUDIT_BROKEN,
     STALE,
     DEFINITION_INVALID,
     DEFINITION_UNSUPPORTED,

@@ -12,7 +12,9 @@ pub mod code;
 pub mod problem;
 pub mod routes;
 
+mod acts;
 mod app;
+mod audit;
 mod auth;
 mod backlog;
 mod batches;

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{App, Inner},
-    auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, console, datasets,
+    audit, auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, console, datasets,
     dead_letters, definitions, deliveries, docs, error_groups, event_types, events, explain, feed, frame,
     graphs, health, history, instances, keys, me, metrics,
     options::Options,
@@ -152,6 +152,8 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(keys::revoke))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::put, secrets::delete))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::export))
         .routes(routes!(me::read))
         .routes(routes!(session::open, session::close))
         .routes(routes!(stream::read))

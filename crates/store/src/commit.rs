@@ -259,6 +259,8 @@ pub enum Write {
     EventTaken {
         id: Uuid,
     },
+    /// Inserts what somebody did; one with the same id already there is left as it is.
+    Audit(Box<AuditRow>),
     /// Moves the tenant's clock forward: whatever it has queued becomes due that much earlier.
     AdvanceClock {
         by: Span,
@@ -353,6 +355,7 @@ impl Write {
             Write::Publish(row) => (1, row.event.len()),
             Write::PutBatch { row, .. } => (1, row.query.len() + row.arguments.len()),
             Write::SettleItem(_) => (2, 0),
+            Write::Audit(row) => (1, row.body.len()),
             Write::BatchItems { items, .. } => (items.len() as u64, 0),
             Write::PutCollection { open, .. } => (1, open.len()),
             Write::Subscribe { wants, .. } => (wants.len() as u64, 0),

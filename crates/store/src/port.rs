@@ -82,6 +82,8 @@ pub struct Outlook {
 pub enum HostLock {
     /// Deleting what ended long ago.
     Retention,
+    /// Giving entries of the audit trail their places.
+    Audit,
 }
 
 impl HostLock {
@@ -89,6 +91,7 @@ impl HostLock {
     pub(crate) fn name(self) -> Uuid {
         match self {
             HostLock::Retention => Uuid::from_u128(1),
+            HostLock::Audit => Uuid::from_u128(2),
         }
     }
 }
@@ -321,6 +324,9 @@ pub trait Store: Send + Sync + 'static {
     async fn keeps_events(&self) -> Result<bool>;
     /// Deletes events that expired before `now`, at most `limit`; answers how many.
     async fn purge_events(&self, now: Time, limit: usize) -> Result<u64>;
+
+    // ---- audit ----
+    fn audit(&self) -> &dyn crate::Audit;
 
     // ---- retention ----
     /// Looks at the next `limit` instances that ended, of all tenants, and deletes with every row they have those that

@@ -7,6 +7,7 @@
 //! No state is kept in a connection beyond a transaction, so that a transaction pooler may stand in between.
 
 mod apply;
+mod audit;
 mod base;
 mod batches;
 mod bind;

@@ -1,11 +1,13 @@
 //! What rows hold. Plain data; every row belongs to the tenant of its commit.
 
+mod audit;
 mod batch;
 mod delivery;
 mod error;
 mod queue;
 mod schedule;
 
+pub use audit::{AuditRow, AuditView, Seal, SealRow, Tail};
 pub use batch::{BatchCounts, BatchItemRow, BatchRow, ItemOutcome, Settlement};
 pub use delivery::{
     DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Loans, Pace, Traced, WatermarkRow, WorkerRow,

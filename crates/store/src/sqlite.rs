@@ -6,6 +6,7 @@
 //! every read, over any connection.
 
 mod apply;
+mod audit;
 mod backup;
 mod batches;
 mod checkpoint;

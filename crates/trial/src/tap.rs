@@ -463,6 +463,10 @@ impl Store for Tap {
     async fn retire(&self, ended_before: Time) -> Result<bool> {
         pass!(self.retire(ended_before))
     }
+    fn audit(&self) -> &dyn store::Audit {
+        self.inner.audit()
+    }
+
     async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
         pass!(self.hold(lock, node, now, lease_ms))
     }

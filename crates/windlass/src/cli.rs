@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, batch, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance, key,
-        queue, schedule, secret, task, tenant, webhook, worker,
+        admin, api, audit, batch, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance,
+        key, queue, schedule, secret, task, tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Secrets that calls need: set, list, delete
     #[command(subcommand, alias = "secrets")]
     Secret(secret::Verb),
+    /// What people, keys and workers did: list, export, verify
+    #[command(subcommand)]
+    Audit(audit::Verb),
     /// Workers that are somewhere else and ask for events: declare, list, delete
     #[command(subcommand, alias = "workers")]
     Worker(worker::Verb),

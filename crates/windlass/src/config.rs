@@ -417,6 +417,7 @@ impl Config {
             egress: self.egress.settings().unwrap_or_default(),
             // Refused when it was read.
             retention: self.retention.settings().unwrap_or_default(),
+            audit_kept: self.retention.audit().unwrap_or_default(),
             dev_clock: self.dev.clock,
             scripts: self.scripts.allow,
             workers: workers::options(&self.workers),

@@ -88,6 +88,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Secret(verb) => {
             ask(cli.global, out, async |context| verb::secret::run(verb, &context).await)
         }
+        Command::Audit(verb::audit::Verb::Verify { files, key }) => {
+            verb::audit::verify_files(&files, key.as_deref(), &out)
+        }
+        Command::Audit(verb) => ask(cli.global, out, async |context| verb::audit::run(verb, &context).await),
         Command::Worker(verb) => {
             ask(cli.global, out, async |context| verb::worker::run(verb, &context).await)
         }

@@ -13,6 +13,7 @@ use std::{io::Read, time::Duration};
 
 pub(crate) mod admin;
 pub(crate) mod api;
+pub(crate) mod audit;
 pub(crate) mod batch;
 pub(crate) mod breaker;
 pub(crate) mod bus;

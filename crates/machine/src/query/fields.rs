@@ -125,12 +125,24 @@ static EVENTS: &[Known] = &[
     bound("age", Field::Created, Values::Age),
 ];
 
+static AUDIT: &[Known] = &[
+    known("id", Field::Id, Values::Id(Kind::Audit)),
+    known("who", Field::Who, Values::Text),
+    known("key", Field::Key, Values::Text),
+    known("act", Field::Act, Values::Text),
+    known("kind", Field::Kind, Values::Text),
+    bound("object", Field::Object, Values::Text),
+    bound("at", Field::Created, Values::Time),
+    bound("age", Field::Created, Values::Age),
+];
+
 pub(super) fn of(subject: Subject) -> &'static [Known] {
     match subject {
         Subject::Instances => INSTANCES,
         Subject::DeadLetters => DEAD_LETTERS,
         Subject::Deliveries => DELIVERIES,
         Subject::Events => EVENTS,
+        Subject::Audit => AUDIT,
     }
 }
 
@@ -140,6 +152,7 @@ pub(super) fn of_word(subject: Subject) -> Field {
         Subject::Instances => Field::Key,
         Subject::DeadLetters | Subject::Deliveries => Field::Worker,
         Subject::Events => Field::Event,
+        Subject::Audit => Field::Object,
     }
 }
 

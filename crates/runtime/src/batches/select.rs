@@ -43,7 +43,7 @@ async fn find(
             Ok(found.into_iter().map(|letter| letter.id).collect())
         }
         // No act is about these.
-        Subject::Deliveries | Subject::Events => Ok(vec![]),
+        Subject::Deliveries | Subject::Events | Subject::Audit => Ok(vec![]),
     }
 }
 

@@ -14,6 +14,7 @@ mod webhooks;
 mod workers;
 
 mod atomic;
+mod audit;
 mod authentication;
 mod batches;
 mod breakers;

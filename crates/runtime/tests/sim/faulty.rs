@@ -421,6 +421,10 @@ impl Store for Faulty {
         self.read().await?;
         self.inner.retire(ended_before).await
     }
+    fn audit(&self) -> &dyn store::Audit {
+        self.inner.audit()
+    }
+
     async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
         self.read().await?;
         self.inner.hold(lock, node, now, lease_ms).await

@@ -1,7 +1,7 @@
 //! Turns a [`Write`] into rows of the statements of a batch. Nothing here decides.
 
 use super::{
-    batches, error_group,
+    audit, batches, error_group,
     event::subscriber_key,
     schedule,
     statement::Statement as S,
@@ -68,6 +68,7 @@ pub(super) fn bind<'a>(tenant: &'a str, write: &'a Write, place: i64) -> Option<
         Write::Errors(rows) => {
             return Some(rows.iter().map(|row| plain(S::Errors, error_group::values(tenant, row))).collect());
         }
+        Write::Audit(row) => plain(S::Audit, audit::values(tenant, row)),
         Write::SettleItem(of) => {
             let settled = guard(S::SettleItem, Conflict::Gone, batches::settlement(tenant, of));
             return Some(vec![settled, plain(S::CountItem, batches::counted(tenant, of))]);

@@ -1,6 +1,7 @@
 //! Deletes what a tenant had whose time of grace is over, table by table, a bounded number of rows in one transaction.
 
 use super::{
+    audit,
     base::{Postgres, begin},
     error::error,
     read,
@@ -50,6 +51,7 @@ async fn rows(
 ) -> std::result::Result<TenantPurged, PgError> {
     let mut left = limit;
     let mut gone = false;
+    session.query(audit::LET_GO, &[text(tenant.as_str())]).await?;
     let causes = || TABLES.iter().filter(|table| CAUSES.contains(&table.name));
     for table in causes().chain(causes()).chain(TABLES) {
         let values = [text(tenant.as_str()), int(left as i64)];

@@ -76,6 +76,7 @@ const MIGRATIONS: &[Migration] = &[
         oldest: 1,
     },
     Migration { name: "traces", sql: include_str!("../../migrations/postgres/V19__traces.sql"), oldest: 1 },
+    Migration { name: "audit", sql: include_str!("../../migrations/postgres/V20__audit.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.
@@ -174,6 +175,8 @@ async fn migrate_once(
         let grants = format!(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
              REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM {role};
+             REVOKE UPDATE ON audit_entries, audit_checkpoints FROM {role};
+             GRANT UPDATE (chain_seq, prev, hash) ON audit_entries TO {role};
              GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
              GRANT EXECUTE ON FUNCTION wf_history_ahead(), wf_history_retire(bigint, bigint, bigint) TO {role}"
         );

@@ -37,7 +37,7 @@ enum Way {
     Publishing,
     /// As one of many that begin to wait for events of a type.
     Waiting,
-    /// As one of many that add to an error group or to the counts of a batch.
+    /// As one of many that add to an error group or to the counts of a batch, or that bring the same audit entry.
     Adding,
 }
 
@@ -209,6 +209,7 @@ fn is_rare(write: &Write) -> bool {
         | EventTaken { .. }
         | PutSchedule { .. }
         | SettleItem(_)
+        | Audit(_)
         | Slot(_) => false,
     }
 }
@@ -244,6 +245,7 @@ fn touched(tenant: &str, write: &Write, keys: &mut Vec<(u64, Way)>) {
             meet(Way::Alone, "batch item", &|h| (of.batch, of.item).hash(h));
             meet(Way::Adding, "batch", &|h| of.batch.hash(h));
         }
+        Write::Audit(row) => meet(Way::Adding, "audit", &|h| row.id.hash(h)),
         Write::Unsubscribe { subscriber } => {
             meet(Way::Alone, "subscriber", &|h| subscriber_key(subscriber).hash(h));
         }

@@ -188,6 +188,10 @@ statements! {
     Items(0) = "INSERT INTO dataset_items (tenant, dataset, first, round, count, items)
          SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
          ON CONFLICT (tenant, dataset, first, round) DO UPDATE SET count = excluded.count, items = excluded.items";
+    /// Several commits of one act may bring its entry.
+    Audit(0) = "INSERT INTO audit_entries (tenant, id, at, act, key_id, subject, object_kind, object_id, body, content_hash)
+         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT DO NOTHING";
     /// Several items of one batch may be settled at once.
     CountItem(0) = "UPDATE batches b SET sent = b.sent + r.sent, done = b.done + r.done, failed = b.failed + r.failed,
          skipped = b.skipped + r.skipped

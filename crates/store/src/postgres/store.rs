@@ -37,6 +37,10 @@ impl Store for Postgres {
         }
     }
 
+    fn audit(&self) -> &dyn crate::Audit {
+        self
+    }
+
     async fn deployment_key(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32]> {
         let session = self.writers.take().await?;
         let key = node::deployment_key(&session, name, &fresh).await?;

@@ -1,6 +1,7 @@
 //! A PostgreSQL database as one end of a move.
 
 use super::{
+    audit,
     base::begin,
     error::error,
     migrate,
@@ -200,6 +201,7 @@ impl Side for AtRest {
     async fn remove(&self, tenant: &TenantId) -> Result<()> {
         let no_limit = "; SET LOCAL statement_timeout = 0";
         self.session.command(&begin(Scope::All, no_limit)).await.map_err(error)?;
+        self.session.query(audit::LET_GO, &[text(tenant.as_str())]).await.map_err(error)?;
         for table in TABLES {
             let sql = format!("DELETE FROM {} WHERE tenant = $1", table.name);
             self.session.query(&sql, &[text(tenant.as_str())]).await.map_err(error)?;

@@ -2,7 +2,7 @@
 //!
 //! Synchronous: whoever holds a `Core` is the writer. It must never be shared without a lock or a thread of its own.
 
-use super::{checkpoint::Log, claim::Crowded, error, migrate, open, queue::Tally, read::Read};
+use super::{audit, checkpoint::Log, claim::Crowded, error, migrate, open, queue::Tally, read::Read};
 use crate::port::{Error, Result};
 use rusqlite::{Connection, config::DbConfig};
 use std::path::Path;
@@ -54,9 +54,11 @@ impl Core {
     pub(super) fn clear(&mut self) -> Result<()> {
         let mut tables: Vec<String> = self.read().many(TABLES, &[], |row| row.get(0))?;
         // What people did with a task stays as long as the task does.
-        tables.sort_by_key(|table| table == "wf_task_events");
+        // The anchor lets entries of the audit trail go.
+        tables.sort_by_key(|table| table == "wf_task_events" || table == "audit_anchors");
         self.tally.forget();
         self.transaction(|connection| {
+            connection.execute(audit::LET_ALL_GO, []).map_err(error::error)?;
             let clear =
                 |table: &String| connection.prepare_cached(&format!("DELETE FROM {table}"))?.execute([]);
             tables.iter().try_for_each(|table| clear(table).map(drop)).map_err(error::error)

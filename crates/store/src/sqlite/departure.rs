@@ -1,6 +1,6 @@
 //! Deletes what a tenant had whose time of grace is over, table by table, a bounded number of rows in one transaction.
 
-use super::{core::Core, error::error, read};
+use super::{audit, core::Core, error::error, read};
 use crate::{
     port::Result,
     transfer::{TABLES, Table},
@@ -31,6 +31,7 @@ impl Core {
 /// The tenant's own row comes last in the list of tables, so it goes when nothing else is left.
 fn rows(connection: &Connection, tenant: TenantId, limit: usize) -> rusqlite::Result<TenantPurged> {
     let mut left = limit;
+    connection.prepare_cached(audit::LET_GO)?.execute([tenant.as_str()])?;
     for table in TABLES {
         let mut statement = connection.prepare_cached(&delete(table))?;
         left -= statement.execute(params![tenant.as_str(), left as i64])?;

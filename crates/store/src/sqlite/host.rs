@@ -31,6 +31,10 @@ impl<H: Host> Store for H {
         self.apply(Batch { node, commits: batch }).await
     }
 
+    fn audit(&self) -> &dyn crate::Audit {
+        self
+    }
+
     async fn hold(&self, lock: HostLock, node: Uuid, now: Time, lease_ms: i64) -> Result<bool> {
         self.write(move |core| core.hold(lock, node, now, lease_ms)).await
     }

@@ -209,6 +209,8 @@ statements! {
     AdvanceDeliveries = "UPDATE deliveries SET visible_at = visible_at - ?2 WHERE tenant = ?1";
     AdvanceSignals = "UPDATE wf_signal_q SET visible_at = visible_at - ?2 WHERE tenant = ?1";
     AdvanceSchedules = "UPDATE schedules SET due_at = due_at - ?2 WHERE tenant = ?1 AND due_at IS NOT NULL";
+    Audit = "INSERT INTO audit_entries (tenant, id, at, act, key_id, subject, object_kind, object_id, body, content_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
     Fence = "SELECT fenced FROM wf_host_locks WHERE kind = 'node' AND name = ?1";
 }
 

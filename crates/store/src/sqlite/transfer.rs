@@ -1,6 +1,7 @@
 //! An embedded store as one end of a move. Holds the file as an engine would: no engine can be at work on it meanwhile.
 
 use super::{
+    audit,
     core::Core,
     error::error,
     lock::{self, Lock},
@@ -162,6 +163,7 @@ impl Side for AtRest {
     async fn remove(&self, tenant: &TenantId) -> Result<()> {
         self.core.lock().transaction(|connection| {
             // What people did with a task goes once the task has gone, which stands before it in the list.
+            connection.execute(audit::LET_GO, [tenant.as_str()]).map_err(error)?;
             for table in TABLES {
                 let sql = format!("DELETE FROM {} WHERE tenant = ?1", table.name);
                 connection.execute(&sql, [tenant.as_str()]).map_err(error)?;

@@ -1,7 +1,7 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
 use super::{
-    batches, delivery, error_group, event, event_type, queue, schedule,
+    audit, batches, delivery, error_group, event, event_type, queue, schedule,
     statement::{Prepared, Statement as S},
 };
 use crate::{commit::*, datasets::*, rows::*};
@@ -69,6 +69,7 @@ pub(super) fn write(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Resul
             params![tenant, row.id.as_bytes(), row.key, row.event_type, row.created_at.0, row.event],
         ),
         Write::DeadLetter(row) => dead_letter(to, tenant, row),
+        Write::Audit(row) => audit::write(to, tenant, row),
         Write::CreateKey(row) => create_key(to, tenant, row),
         Write::RevokeKey { id, at } => plain(to, S::RevokeKey, params![tenant, id, at.0]),
         Write::OutboxSent { ids } => outbox_sent(to, tenant, ids),

@@ -1,6 +1,10 @@
 //! Rows to test with. Every builder gives the plainest row; tests change what they are about.
 
-use machine::{TenantId, Time, time::Span};
+use machine::{
+    TenantId, Time,
+    audit::{Entry, Hash, Object, Who, content_hash, export::Checkpoint, link},
+    time::Span,
+};
 use store::{datasets::*, rows::*, *};
 use uuid::Uuid;
 
@@ -384,4 +388,53 @@ pub(crate) fn batch(number: u128) -> BatchRow {
         updated_at: Time(10),
         ended_at: None,
     }
+}
+
+/// What Ann did.
+pub(crate) fn audit_entry(tenant: &TenantId, number: u128) -> AuditRow {
+    let entry = Entry {
+        id: id(number),
+        tenant: tenant.clone(),
+        at: 1_000 + number as i64,
+        act: if number.is_multiple_of(2) { "instance.cancel" } else { "key.create" }.into(),
+        who: Who {
+            kind: "key".into(),
+            key: Some("k1".into()),
+            subject: Some("ann".into()),
+            home: None,
+            node: node(1),
+        },
+        object: Object { kind: "instance".into(), id: format!("o{number}") },
+        before: None,
+        after: None,
+        request: None,
+        trace: None,
+    };
+    let body = entry.bytes();
+    AuditRow {
+        id: entry.id,
+        at: Time(entry.at),
+        act: entry.act,
+        key_id: entry.who.key,
+        subject: entry.who.subject,
+        object_kind: entry.object.kind,
+        object_id: entry.object.id,
+        content_hash: content_hash(&body),
+        body,
+    }
+}
+
+/// Seals these entries after `tail`, with a checkpoint at their end.
+pub(crate) fn sealed_after((seq, hash): (u64, Hash), rows: &[AuditRow]) -> Seal {
+    let (mut seq, mut prev) = (seq, hash);
+    let mut seal = Seal::default();
+    for row in rows {
+        seq += 1;
+        let hash = link(&prev, seq, &row.content_hash);
+        seal.rows.push(SealRow { id: row.id, seq, prev, hash });
+        prev = hash;
+    }
+    let (key, signature) = ([1; 32], [2; 64]);
+    seal.checkpoint = Some(Checkpoint { seq, hash: prev, at: Time(7), key, signature });
+    seal
 }

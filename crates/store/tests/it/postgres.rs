@@ -1,12 +1,12 @@
 //! The PostgreSQL database: its schema, who sees what, who may migrate, and two nodes at once.
 
-use crate::fixture::*;
+use crate::{fixture::*, sqlite::AGAINST_THE_TRAIL};
 use machine::Time;
 use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 18] = [
+const MIGRATIONS: [&str; 20] = [
     "core",
     "retention",
     "plans",
@@ -26,6 +26,7 @@ const MIGRATIONS: [&str; 18] = [
     "wake",
     "outbox_by_tenant",
     "traces",
+    "audit",
 ];
 
 /// A database with tables, and whatever must live as long as it.
@@ -556,4 +557,27 @@ async fn what_an_older_program_left_owned_is_freed_by_the_next_take_over() {
     assert_eq!(claimed.into_iter().map(|one| one.row.id).collect::<Vec<_>>(), [id(1)]);
     let oldest = "SELECT oldest FROM schema_migrations WHERE name = 'deliveries'";
     assert_eq!(database.ask(oldest).unwrap(), "7", "and no such program starts any more");
+}
+
+#[tokio::test]
+async fn nothing_is_changed_in_the_audit_trail_by_hand() {
+    let Some(database) = migrated().await else { return };
+    let store = open(&database).await;
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let entries = [audit_entry(&acme(), 1), audit_entry(&acme(), 2)];
+    let writes = entries.iter().map(|entry| Write::Audit(Box::new(entry.clone()))).collect();
+    assert_eq!(store.commit(node(1), vec![commit(writes)]).await.unwrap(), [Outcome::Committed]);
+    let seal = sealed_after((0, machine::audit::BEGINNING), &entries[..1]);
+    assert!(store.audit().seal(&acme(), &seal).await.unwrap());
+    // Neither the role of the nodes nor the owner of the tables.
+    for url in [&database.url, &database.owner_url] {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.execute("SELECT set_config('windlass.tenants', '*', false)", &[]).await.unwrap();
+        for sql in AGAINST_THE_TRAIL.into_iter().chain(["TRUNCATE audit_entries"]) {
+            assert!(client.execute(sql, &[]).await.is_err(), "{sql}");
+        }
+        let left = client.query_one("SELECT count(*) FROM audit_entries", &[]).await.unwrap();
+        assert_eq!(left.get::<_, i64>(0), 2);
+    }
 }

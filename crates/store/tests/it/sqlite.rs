@@ -299,3 +299,32 @@ async fn events_of_an_older_file_keep_their_order_in_the_feed() {
     assert_eq!(shown, [(id(2), 1, 3), (id(1), 1, 3)]);
     assert_eq!(store.event_of(&acme(), "s", "e1").await.unwrap().unwrap().id, id(1));
 }
+
+#[tokio::test]
+async fn nothing_is_changed_in_the_audit_trail_by_hand() {
+    let place = Place::new();
+    let store = Sqlite::open(place.path()).unwrap();
+    store.join(node(1), Time(0), LEASE_MS).await.unwrap();
+    let entries = [audit_entry(&acme(), 1), audit_entry(&acme(), 2)];
+    let writes = entries.iter().map(|entry| Write::Audit(Box::new(entry.clone()))).collect();
+    assert_eq!(store.commit(node(1), vec![commit(writes)]).await.unwrap(), [Outcome::Committed]);
+    let seal = sealed_after((0, machine::audit::BEGINNING), &entries[..1]);
+    assert!(store.audit().seal(&acme(), &seal).await.unwrap());
+    drop(store);
+    let connection = Connection::open(place.path()).unwrap();
+    for sql in AGAINST_THE_TRAIL {
+        let refused = connection.execute(sql, []).unwrap_err().to_string();
+        assert!(refused.contains("append-only"), "{sql}: {refused}");
+    }
+}
+
+/// What a sealed entry, one that is not, and a checkpoint must withstand.
+pub(crate) const AGAINST_THE_TRAIL: [&str; 7] = [
+    "UPDATE audit_entries SET act = 'x'",
+    "UPDATE audit_entries SET body = content_hash",
+    "UPDATE audit_entries SET chain_seq = 7 WHERE chain_seq IS NOT NULL",
+    "DELETE FROM audit_entries WHERE chain_seq IS NULL",
+    "DELETE FROM audit_entries WHERE chain_seq = 1",
+    "UPDATE audit_checkpoints SET at = 0",
+    "DELETE FROM audit_checkpoints",
+];

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use async_trait::async_trait;
-use machine::{TenantId, Time, time::Span};
+use machine::{TenantId, Time, audit::BEGINNING, time::Span};
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
@@ -55,9 +55,16 @@ impl Ends {
             let (now, until) = (Time(20), Time(30));
             let loan = Loan { worker: "paced".into(), now, until, limit: 1, pace, lent_max: None };
             assert_eq!(store.lend(&tenant(name), &loan).await.unwrap().len(), 1);
+            let entries = store.audit().unsealed(&tenant(name), 10).await.unwrap();
+            let seal = sealed_after((0, BEGINNING), &entries);
+            assert!(store.audit().seal(&tenant(name), &seal).await.unwrap());
             let row = Write::CreateTenant(TenantRow { weight: 3, ..tenant_row(name) });
             let commit = Commit { tenant: tenant(name), writes: vec![row] };
             assert_eq!(store.commit(node(1), vec![commit]).await.unwrap(), [Outcome::Committed]);
+        }
+        // The first entry of each.
+        for _ in 0..2 {
+            assert_eq!(store.audit().cut(Time(1_002), 10).await.unwrap(), 1);
         }
         store.deployment_key("signal-token", [7; 32]).await.unwrap();
         store.leave(node(1)).await.unwrap();
@@ -98,6 +105,7 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
             owner: Some(node(1)),
             ..delivery(10 - number, "mail", 10)
         })),
+        Write::Audit(Box::new(audit_entry(&tenant(name), number))),
         Write::AdvanceClock { by: Span(5) },
     ]);
     writes
@@ -140,8 +148,9 @@ fn plain_rows(name: &str, number: u128) -> Vec<Write> {
     ]
 }
 
-/// Rows that a tenant has: 30 of each of its three instances, two of a worker with a rate, its clock and its own.
-const ROWS: u64 = 3 * 30 + 2 + 2;
+/// Rows that a tenant has: 30 of each of its three instances, two of a worker with a rate, its clock and its own; of its audit
+/// trail two entries, a checkpoint and an anchor.
+const ROWS: u64 = 3 * 30 + 2 + 2 + 4;
 
 async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
     transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await

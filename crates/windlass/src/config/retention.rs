@@ -19,6 +19,8 @@ pub(crate) struct Retention {
     pub(crate) faulted: String,
     /// Idempotency keys of starts.
     pub(crate) keys: String,
+    /// Entries of the audit trail.
+    pub(crate) audit: String,
     /// How often to look.
     pub(crate) every: String,
 }
@@ -27,7 +29,8 @@ impl Default for Retention {
     fn default() -> Retention {
         let runtime::retention::Retention { ended, faulted, keys, every } = Default::default();
         let kept = |span: Option<Span>| span.map_or(NEVER.to_owned(), show);
-        Retention { ended: kept(ended), faulted: kept(faulted), keys: kept(keys), every: show(every) }
+        let audit = NEVER.to_owned();
+        Retention { ended: kept(ended), faulted: kept(faulted), keys: kept(keys), audit, every: show(every) }
     }
 }
 
@@ -39,15 +42,22 @@ impl Retention {
         let faulted = kept("faulted", &self.faulted, second);
         let keys = kept("keys", &self.keys, KEYS_MIN);
         let every = within("every", &self.every, second);
-        match (ended, faulted, keys, every) {
-            (Ok(ended), Ok(faulted), Ok(keys), Ok(every)) => {
+        match (ended, faulted, keys, every, self.audit()) {
+            (Ok(ended), Ok(faulted), Ok(keys), Ok(every), Ok(_)) => {
                 Ok(runtime::retention::Retention { ended, faulted, keys, every })
             }
-            (ended, faulted, keys, every) => {
-                let flaws = [ended.err(), faulted.err(), keys.err(), every.err()];
+            (ended, faulted, keys, every, audit) => {
+                let flaws = [ended.err(), faulted.err(), keys.err(), audit.err(), every.err()];
                 Err(flaws.into_iter().flatten().collect())
             }
         }
+    }
+}
+
+impl Retention {
+    /// How long entries of the audit trail are kept.
+    pub(super) fn audit(&self) -> Result<Option<Span>, String> {
+        kept("audit", &self.audit, Span::from_secs(1))
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! A new adapter adds one `open` function and one `suite!` line.
 
+mod audit;
 mod batch;
 mod batches;
 mod claim;
@@ -118,6 +119,12 @@ macro_rules! every_case {
                     start_lands_whole a_failure_at_any_write_undoes_all lost_guard_leaves_the_rest_of_the_batch
                     late_guard_undoes_the_commit_alone bad_row_in_a_batch_of_500 commits_take_effect_in_order
                     empty_batches_and_commits concurrent_calls_all_land
+                }
+                audit {
+                    an_entry_lands_with_its_act_or_not_at_all
+                    entries_are_sealed_once_and_nothing_follows_the_same_twice
+                    many_writers_and_two_sequencers_make_one_chain only_the_front_is_cut_and_its_hash_is_kept
+                    entries_are_found_by_every_field
                 }
                 batches {
                     a_batch_is_guarded_and_found_when_due items_are_settled_once_and_counted

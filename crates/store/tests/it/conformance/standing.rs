@@ -135,7 +135,8 @@ pub(crate) async fn a_tenant_that_leaves_goes_with_all_its_rows(opened: &Opened)
     create_tenants(opened, &["acme", "zoo"]).await;
     for tenant in [&acme, &zoo] {
         let all = everything(tenant, tenant.as_str());
-        let more = Commit { tenant: tenant.clone(), writes: work(10).split_off(3) };
+        let mut more = Commit { tenant: tenant.clone(), writes: work(10).split_off(3) };
+        more.writes.push(Write::Audit(Box::new(audit_entry(tenant, 1))));
         assert_eq!(opened.commit(vec![all, more]).await, [Outcome::Committed, Outcome::Committed]);
     }
     let others = opened.store.counts(Some(&zoo)).await.unwrap();
@@ -154,7 +155,8 @@ pub(crate) async fn a_tenant_that_leaves_goes_with_all_its_rows(opened: &Opened)
         }
         assert_eq!(purged.rows, 5);
     }
-    assert_eq!(rows, 17, "every row, the tenant's own among them");
+    assert_eq!(rows, 19, "every row, the tenant's own among them, and the anchor that let its trail go");
+    assert!(opened.store.audit().unsealed(&acme, 9).await.unwrap().is_empty());
     assert_eq!(opened.store.purge_tenant(Time(500), 5).await.unwrap(), None);
     assert_eq!(opened.store.tenants().await.unwrap(), [tenant_row("zoo")]);
     assert_eq!(opened.store.key_by_id("acme").await.unwrap(), None);
