@@ -25,8 +25,8 @@ impl Clause {
             Subject::Instances => ("i.id", self.instances(field, test, &begun, dialect)),
             Subject::Events => ("id", self.events(column, test, &begun, dialect)),
             Subject::Deliveries => ("id", self.deliveries(column, test, &begun, dialect)),
-            // No such field of this subject is ever parsed: nothing meets it.
-            Subject::DeadLetters => return "NULL".to_owned(),
+            // No such field of these subjects is ever parsed: nothing meets it.
+            Subject::DeadLetters | Subject::Audit => return "NULL".to_owned(),
         };
         format!("{own} IN ({})", parts.join(" UNION ALL "))
     }
