@@ -5,6 +5,7 @@ mod buses;
 mod event_types;
 mod letters;
 mod queues;
+mod records;
 mod standing;
 mod webhooks;
 mod workers;
@@ -450,6 +451,17 @@ impl Handle {
         roles: &[String],
         expires_at: Option<Time>,
     ) -> Answer<NewKey> {
+        self.create_key_for(tenant, name, roles, (expires_at, None)).await
+    }
+
+    /// The same for a key that acts for a user: of records it reaches what that user may.
+    pub async fn create_key_for(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        roles: &[String],
+        (expires_at, subject): (Option<Time>, Option<&str>),
+    ) -> Answer<NewKey> {
         use sha2::{Digest, Sha256};
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let id = hex(&self.engine.entropy.bytes16()[..8]);
@@ -462,6 +474,7 @@ impl Handle {
             created_at: self.engine.now(),
             expires_at,
             revoked_at: None,
+            subject: subject.map(str::to_owned),
         };
         match self.commit(tenant, vec![Write::CreateKey(row)]).await? {
             Outcome::Committed => Ok(NewKey { id, secret }),

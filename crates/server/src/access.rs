@@ -69,6 +69,15 @@ pub enum Permission {
     BusesRead,
     #[serde(rename = "buses:act")]
     BusesAct,
+    #[serde(rename = "records:read")]
+    RecordsRead,
+    #[serde(rename = "records:write")]
+    RecordsWrite,
+    /// Every record of the tenant, whatever its grants, for a key that acts for nobody.
+    #[serde(rename = "records:all")]
+    RecordsAll,
+    #[serde(rename = "groups:write")]
+    GroupsWrite,
     #[serde(rename = "metrics:read")]
     MetricsRead,
 }
@@ -108,6 +117,10 @@ impl Permission {
             TenantsWrite => "tenants:write",
             BusesRead => "buses:read",
             BusesAct => "buses:act",
+            RecordsRead => "records:read",
+            RecordsWrite => "records:write",
+            RecordsAll => "records:all",
+            GroupsWrite => "groups:write",
             MetricsRead => "metrics:read",
         }
     }
@@ -144,6 +157,7 @@ const READS: &[Permission] = &[
     EventsRead,
     WorkersRead,
     StreamRead,
+    RecordsRead,
 ];
 
 impl Role {
@@ -191,6 +205,8 @@ impl Role {
                             | SchedulesAct
                             | EventsPublish
                             | WorkersAct
+                            | RecordsWrite
+                            | RecordsAll
                     )
             }
             Role::Developer => {
@@ -203,6 +219,7 @@ impl Role {
                             | EventsPublish
                             | WorkersWrite
                             | WorkersAct
+                            | RecordsWrite
                             | DevClock
                     )
             }
@@ -216,6 +233,8 @@ impl Role {
                         | EventsPublish
                         | WorkersRead
                         | WorkersAct
+                        | RecordsRead
+                        | RecordsWrite
                         | StreamRead
                 )
             }

@@ -38,6 +38,8 @@ pub(crate) struct Caller {
     /// Name under which they act.
     pub actor: String,
     pub roles: Vec<Role>,
+    /// The user it acts for: of records it reaches what that user may.
+    pub subject: Option<String>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -89,6 +91,7 @@ async fn admit(app: &App, route: Route, headers: &HeaderMap) -> Result<Caller, P
         if caller.tenant != caller.home {
             // Roles hold in the key's own tenant; only `platform` reaches beyond it.
             caller.roles.retain(|role| *role == Role::Platform);
+            caller.subject = None;
         }
     }
     if !route.access.admits(&caller.roles) {
@@ -113,7 +116,8 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Caller, Problem>
         return Err(refused());
     }
     let roles = roles_of(&key);
-    Ok(Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles })
+    let subject = key.subject;
+    Ok(Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles, subject })
 }
 
 /// The id and the secret of the token, if one of the right form was sent.

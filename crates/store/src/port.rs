@@ -15,7 +15,7 @@
 //! - **No tenant, no row.** Every read names a tenant, except claims, which return the tenant with the row, and
 //!   [`Store::key_by_id`], which finds out whose key it is.
 
-use crate::{commit::*, datasets::*, feed::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, feed::*, records::Records, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
@@ -82,6 +82,8 @@ pub struct Outlook {
 pub enum HostLock {
     /// Deleting what ended long ago.
     Retention,
+    /// Handing lists of who may do what down to the records below.
+    Acl,
 }
 
 impl HostLock {
@@ -89,6 +91,7 @@ impl HostLock {
     pub(crate) fn name(self) -> Uuid {
         match self {
             HostLock::Retention => Uuid::from_u128(1),
+            HostLock::Acl => Uuid::from_u128(2),
         }
     }
 }
@@ -289,6 +292,9 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<SlotRow>>;
     /// What a schedule has collected so far.
     async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow>;
+
+    /// What is asked about records.
+    fn records(&self) -> &dyn Records;
 
     // ---- batches ----
     async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>>;

@@ -4,12 +4,14 @@ mod batch;
 mod delivery;
 mod error;
 mod queue;
+mod record;
 mod schedule;
 
 pub use batch::{BatchCounts, BatchItemRow, BatchRow, ItemOutcome, Settlement};
 pub use delivery::{DeliveryAsk, DeliveryRow, Depth, EventIds, Loan, Loans, Pace, WatermarkRow, WorkerRow};
 pub use error::{ErrorGroupRow, LetterGroup};
 pub use queue::{QueueKind, QueueRow, Unclaimed};
+pub use record::{AclListRow, AclNode, AclWorkRow, GroupRow, NewRecord, RecordKey, RecordKindRow, RecordRow};
 
 use machine::{TenantId, Time};
 pub use schedule::{
@@ -375,6 +377,8 @@ pub struct KeyRow {
     pub created_at: Time,
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
+    /// The user it acts for: of records it reaches what that user may.
+    pub subject: Option<String>,
 }
 
 impl KeyRow {

@@ -17,6 +17,7 @@ mod isolation;
 mod limits;
 mod pages;
 mod poison;
+mod records;
 mod secrets;
 mod signals;
 mod sockets;

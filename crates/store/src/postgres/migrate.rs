@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../migrations/postgres/V18__outbox_by_tenant.sql"),
         oldest: 1,
     },
+    Migration { name: "records", sql: include_str!("../../migrations/postgres/V19__records.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

@@ -21,7 +21,8 @@ pub(super) const OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM wf_instances 
     AND status IN ('pending', 'running', 'waiting', 'paused', 'cancelling') LIMIT $2) AS counted";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = $1";
-pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
+pub(super) const KEY_BY_ID: &str =
+    "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant, subject
     FROM api_keys WHERE id = $1";
 /// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
 macro_rules! next_due {
@@ -212,6 +213,7 @@ pub(super) fn key(row: &Row) -> Read<KeyRow> {
         created_at: time(row, 4)?,
         expires_at: optional_time(row, 5)?,
         revoked_at: optional_time(row, 6)?,
+        subject: get(row, 8)?,
     })
 }
 

@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 18] = [
     "batches",
     "wake",
     "outbox_by_tenant",
+    "records",
 ];
 
 /// A database with tables, and whatever must live as long as it.

@@ -24,6 +24,7 @@ mod intake;
 mod kill;
 mod moving;
 mod nodes;
+mod records;
 mod reference;
 mod remote;
 mod retention;
