@@ -1,7 +1,7 @@
 //! Binds one [`Write`] to its statement. Nothing here decides; a guard reports whether it held.
 
 use super::{
-    batches, delivery, error_group, event, event_type, queue, record_write, schedule,
+    batches, delivery, error_group, event, event_type, queue, schedule,
     statement::{Prepared, Statement as S},
 };
 use crate::{commit::*, datasets::*, rows::*};
@@ -144,7 +144,6 @@ fn write_more(to: &mut Prepared<'_>, tenant: &str, write: &Write) -> Result<Opti
         Write::Unsubscribe { subscriber } => event::unsubscribe(to, tenant, subscriber),
         Write::EventTaken { id } => plain(to, S::EventTaken, params![tenant, id.as_bytes()]),
         Write::AdvanceClock { by } => schedule::advance(to, tenant, *by),
-        Write::Record(write) => record_write::write(to, tenant, write),
         _ => batches::write(to, tenant, write),
     }
 }
