@@ -19,8 +19,6 @@ use store::{
 
 /// Records below which lists are handed down together, of one tenant.
 const WORKS_MAX: usize = 200;
-/// Between two looks when nobody tells of anything.
-const RESCAN: Span = Span::from_secs(30);
 /// One node at a time does this; another may when that one has not for so long.
 const LEASE_MS: i64 = 2_000;
 /// How long to wait when the store does not answer, and after a step that lost against somebody else.
@@ -32,9 +30,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let stopping = engine.tasks.stopping.clone();
     let mut outage = Outage::new("handing down lists of who may do what");
     engine.wake.acl.at(engine.now());
-    let mut rescan_at = engine.now();
     while !stopping.is_cancelled() {
-        let until = engine.wake.acl.next().min(rescan_at);
+        let until = engine.wake.acl.next();
         if engine.now() < until {
             tokio::select! {
                 biased;
@@ -45,8 +42,6 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             continue;
         }
         engine.wake.acl.reset();
-        let jitter = Span((RESCAN.0 as f64 * (0.8 + 0.4 * engine.entropy.unit())) as i64);
-        rescan_at = engine.now().after(jitter);
         match look(&engine).await {
             Ok(next) => {
                 let _ = outage.worked();
@@ -76,7 +71,7 @@ async fn look(engine: &Arc<Engine>) -> Result<Option<Time>, store::Error> {
     for Claimed { tenant, row } in engine.store.records().due_acl_work(now, WORKS_MAX).await? {
         tenants.entry(tenant).or_default().push(row);
     }
-    let mut wait = Span::ZERO;
+    let mut wait = if tenants.is_empty() { STORE_WAIT } else { Span::ZERO };
     for (tenant, works) in &tenants {
         if !chunk::step(engine, tenant, together(works)).await? {
             wait = LOST_WAIT;

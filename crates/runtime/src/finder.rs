@@ -192,6 +192,9 @@ impl Rounds {
         if let Some(due) = outlook.batches {
             engine.wake.batches.at(due);
         }
+        if let Some(due) = outlook.acl {
+            engine.wake.acl.at(due);
+        }
         if let Some(due) = outlook.deliveries {
             engine.wake.deliveries.at(due);
         }

@@ -69,6 +69,8 @@ pub struct Outlook {
     pub deliveries: Option<Time>,
     /// When a batch has something to do.
     pub batches: Option<Time>,
+    /// When lists of who may do what are to be handed down.
+    pub acl: Option<Time>,
     /// The outbox is not empty.
     pub outbox: bool,
     /// Events may have expired.
@@ -165,6 +167,7 @@ pub trait Store: Send + Sync + 'static {
             slots: self.next_slot_due().await?,
             deliveries: if workers.is_empty() { None } else { self.next_delivery(workers).await? },
             batches: self.next_batch_due().await?,
+            acl: self.records().next_acl_work().await?,
             outbox: !self.outbox(&OutboxAsk::of(1)).await?.is_empty(),
             events_expired: true,
             owns: true,

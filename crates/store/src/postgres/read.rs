@@ -58,6 +58,7 @@ pub(super) const OUTLOOK: &str = concat!(
     EXISTS (SELECT 1 FROM wf_signal_q WHERE owner = $2) OR EXISTS (SELECT 1 FROM wf_schedule_q WHERE owner = $2)
     OR EXISTS (SELECT 1 FROM calls WHERE owner = $2) OR EXISTS (SELECT 1 FROM deliveries WHERE owner = $2)",
     any_parked!(),
+    ", (SELECT min(due_at) FROM acl_work)",
 );
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 pub(super) const OWNED: &str = "SELECT 0::bigint, tenant, id, 0::bigint FROM wf_signal_q WHERE owner = $1
@@ -132,6 +133,7 @@ pub(super) fn outlook(row: &Row) -> Read<(Outlook, bool)> {
         slots: optional_time(row, 3)?,
         deliveries: optional_time(row, 4)?,
         batches: optional_time(row, 5)?,
+        acl: optional_time(row, 10)?,
         outbox: get(row, 6)?,
         events_expired: get(row, 7)?,
         owns: get(row, 8)?,
