@@ -5,6 +5,7 @@
 //!
 //! This crate must never touch a clock, randomness, tokio, files, SQL or HTTP (`cargo xtask tidy` checks it).
 
+pub mod acl;
 pub mod audit;
 pub mod child;
 pub mod collect;
@@ -23,6 +24,7 @@ pub mod language;
 pub mod newer;
 pub mod program;
 pub mod query;
+pub mod record;
 pub mod retry;
 pub mod saga;
 pub mod schedule;

@@ -2,6 +2,7 @@
 
 mod batch;
 mod declared;
+mod record;
 
 pub use batch::{Act, BATCH_RATE_DEFAULT, BATCH_RATE_MAX, BatchOrder, NewBatch, Preview};
 pub use declared::{DebounceSaid, Declared, RateSaid, ScheduleSaid, TerminalSaid};
@@ -10,6 +11,7 @@ use machine::{
     language::Problem,
     version::{Fit, Mapping, Need},
 };
+pub use record::{AclExplanation, AclStep, Asker, RecordChange, RecordDraft};
 use uuid::Uuid;
 pub use worker::{Class, Effects, Emit, Failure, Handled, Move, Watermark};
 
@@ -31,6 +33,9 @@ pub enum Refusal {
     /// `If-Match` names another version.
     #[error("the object changed: it is at version {current}")]
     Stale { current: i64 },
+    /// Whoever asks may not. `code` is a stable kebab-case word.
+    #[error("{detail}")]
+    Forbidden { code: &'static str, detail: String },
     /// The tenant does nothing now: an operator has to resume it. `code` is a stable kebab-case word.
     #[error("{detail}")]
     Parked { code: &'static str, detail: String },

@@ -46,6 +46,8 @@ pub(crate) struct Wake {
     pub(crate) slots: Alarm,
     /// For the pump of batches.
     pub(crate) batches: Alarm,
+    /// For the pump that hands down who may do what.
+    pub(crate) acl: Alarm,
     /// For the pump of deliveries.
     pub(crate) deliveries: Alarm,
     /// For retention: a tenant that was deleted may go.
@@ -94,6 +96,7 @@ impl Wake {
             queues: Alarm::new(),
             slots: Alarm::new(),
             batches: Alarm::new(),
+            acl: Alarm::new(),
             deliveries: Alarm::new(),
             departures: Alarm::new(),
             audit: Alarm::new(),
@@ -203,6 +206,9 @@ impl Rounds {
         }
         if let Some(due) = outlook.batches {
             engine.wake.batches.at(due);
+        }
+        if let Some(due) = outlook.acl {
+            engine.wake.acl.at(due);
         }
         if let Some(due) = outlook.deliveries {
             engine.wake.deliveries.at(due);

@@ -3,8 +3,10 @@
 mod batches;
 mod buses;
 mod event_types;
+mod keys;
 mod letters;
 mod queues;
+mod records;
 mod standing;
 mod webhooks;
 mod workers;
@@ -440,33 +442,6 @@ impl Handle {
         to: u64,
     ) -> Answer<Vec<(u64, Data)>> {
         datasets::items(self.store().as_ref(), tenant, dataset, from, to).await.map_err(refusal::of_store)
-    }
-
-    /// Makes a key, good until `expires_at` if that is given; only its hash is stored.
-    pub async fn create_key(
-        &self,
-        tenant: &TenantId,
-        name: &str,
-        roles: &[String],
-        expires_at: Option<Time>,
-    ) -> Answer<NewKey> {
-        use sha2::{Digest, Sha256};
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let id = hex(&self.engine.entropy.bytes16()[..8]);
-        let secret = hex(&[self.engine.entropy.bytes16(), self.engine.entropy.bytes16()].concat());
-        let row = KeyRow {
-            id: id.clone(),
-            name: name.to_owned(),
-            hash: Sha256::digest(secret.as_bytes()).to_vec(),
-            roles: crate::rows::to_json(&roles),
-            created_at: self.engine.now(),
-            expires_at,
-            revoked_at: None,
-        };
-        match self.commit(tenant, vec![Write::CreateKey(row)]).await? {
-            Outcome::Committed => Ok(NewKey { id, secret }),
-            other => Err(unexpected(&other)),
-        }
     }
 
     /// Seals and stores a secret; true if the name is new.

@@ -60,6 +60,7 @@ async fn heed(engine: &Arc<Engine>, hint: Hint) {
         engine.wake.at(engine.now());
         engine.wake.deliveries.at(engine.now());
         engine.wake.batches.at(engine.now());
+        engine.wake.acl.at(engine.now());
         engine.buses.wake(engine.now());
         engine.webhooks.alarm.at(engine.now());
         engine.polled.notify_waiters();

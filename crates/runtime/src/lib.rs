@@ -5,6 +5,7 @@
 //! load → decide → commit, `children` and `fanout` start instances for instances, `committer` folds commits into batches, `rows` turns a decision into rows.
 //! This crate must never serve HTTP and never decide what a workflow does next: that is `machine`'s.
 
+mod acl;
 pub mod acting;
 mod addressing;
 pub mod api;
@@ -56,6 +57,7 @@ mod outbox;
 mod patience;
 mod polls;
 mod publishing;
+mod records;
 mod refusal;
 mod remote;
 pub mod retention;

@@ -27,6 +27,8 @@ pub(crate) struct Metrics {
     pub(crate) keys_purged: AtomicU64,
     pub(crate) tenants_purged: AtomicU64,
     pub(crate) foreign_events: AtomicU64,
+    /// Records that were given another list of who may do what.
+    pub(crate) acl_records: AtomicU64,
     messages: Mutex<Series>,
 }
 
@@ -89,6 +91,11 @@ impl Metrics {
                 "windlass_foreign_events_total",
                 "events that named another tenant and were not handed to a worker",
                 &self.foreign_events,
+            ),
+            (
+                "windlass_acl_records_total",
+                "records that were given another list of who may do what",
+                &self.acl_records,
             ),
         ];
         let mut all: Vec<Metric> = plain

@@ -1,7 +1,7 @@
 //! One process start: a fresh id, a lease, the pumps, and a graceful stop.
 
 use crate::{
-    Handle,
+    Handle, acl,
     asked::Asked,
     audit::{self, Trail},
     batches,
@@ -215,6 +215,7 @@ impl Node {
             tasks.spawn_pump(buses::inlets::run(engine.clone(), line.clone()));
         }
         tasks.spawn_pump(batches::run(engine.clone()));
+        tasks.spawn_pump(acl::run(engine.clone()));
         tasks.spawn_pump(retention::run(engine.clone()));
         tasks.spawn_pump(audit::run(engine.clone()));
         tasks.spawn_pump(hints::run(engine.clone()));

@@ -69,6 +69,15 @@ pub enum Permission {
     BusesRead,
     #[serde(rename = "buses:act")]
     BusesAct,
+    #[serde(rename = "records:read")]
+    RecordsRead,
+    #[serde(rename = "records:write")]
+    RecordsWrite,
+    /// Every record of the tenant, whatever its grants, for a key that acts for nobody.
+    #[serde(rename = "records:all")]
+    RecordsAll,
+    #[serde(rename = "groups:write")]
+    GroupsWrite,
     #[serde(rename = "audit:read")]
     AuditRead,
     #[serde(rename = "metrics:read")]
@@ -110,6 +119,10 @@ impl Permission {
             TenantsWrite => "tenants:write",
             BusesRead => "buses:read",
             BusesAct => "buses:act",
+            RecordsRead => "records:read",
+            RecordsWrite => "records:write",
+            RecordsAll => "records:all",
+            GroupsWrite => "groups:write",
             AuditRead => "audit:read",
             MetricsRead => "metrics:read",
         }
@@ -147,6 +160,7 @@ const READS: &[Permission] = &[
     EventsRead,
     WorkersRead,
     StreamRead,
+    RecordsRead,
 ];
 
 impl Role {
@@ -194,6 +208,8 @@ impl Role {
                             | SchedulesAct
                             | EventsPublish
                             | WorkersAct
+                            | RecordsWrite
+                            | RecordsAll
                     )
             }
             Role::Developer => {
@@ -206,6 +222,7 @@ impl Role {
                             | EventsPublish
                             | WorkersWrite
                             | WorkersAct
+                            | RecordsWrite
                             | DevClock
                     )
             }
@@ -219,6 +236,8 @@ impl Role {
                         | EventsPublish
                         | WorkersRead
                         | WorkersAct
+                        | RecordsRead
+                        | RecordsWrite
                         | StreamRead
                 )
             }

@@ -41,6 +41,8 @@ pub(crate) struct Caller {
     /// Name under which they act.
     pub actor: String,
     pub roles: Vec<Role>,
+    /// The user it acts for: of records it reaches what that user may.
+    pub subject: Option<String>,
     /// When the session ends, for a caller with a session.
     pub ends_at: Option<Time>,
 }
@@ -95,6 +97,7 @@ async fn admit(app: &App, route: Route, headers: &HeaderMap) -> Result<Caller, P
         if caller.tenant != caller.home {
             // Roles hold in the key's own tenant; only `platform` reaches beyond it.
             caller.roles.retain(|role| *role == Role::Platform);
+            caller.subject = None;
         }
     }
     if !route.access.admits(&caller.roles) {
@@ -144,7 +147,16 @@ pub(crate) async fn known(app: &App, key_id: &str) -> Result<Caller, Problem> {
 
 fn caller_of(tenant: TenantId, key: KeyRow) -> Caller {
     let roles = roles_of(&key);
-    Caller { tenant: tenant.clone(), home: tenant, key_id: key.id, actor: key.name, roles, ends_at: None }
+    let subject = key.subject;
+    Caller {
+        tenant: tenant.clone(),
+        home: tenant,
+        key_id: key.id,
+        actor: key.name,
+        roles,
+        subject,
+        ends_at: None,
+    }
 }
 
 /// The id and the secret of the token, if one of the right form was sent.

@@ -94,6 +94,16 @@ pub const DELIVERY_LOST: Code = code("delivery-lost", 409, "The delivery is not 
 pub const WATERMARK_MOVED: Code = passing("watermark-moved", 409, "Somebody else has moved the watermark");
 pub const SECRETS_DISABLED: Code = code("secrets-disabled", 409, "This server keeps no secrets");
 pub const AUDIT_BROKEN: Code = code("audit-broken", 409, "The audit trail was tampered with");
+pub const RECORD_EXISTS: Code = code("record-exists", 409, "There is a record of that id");
+pub const RECORD_CYCLE: Code = code("record-cycle", 409, "A record would be below itself");
+pub const RECORD_HAS_CHILDREN: Code = code("record-has-children", 409, "There are records below it");
+pub const RECORD_KIND_IN_USE: Code = code("record-kind-in-use", 409, "There are records of this kind");
+pub const RECORD_FORBIDDEN: Code = code("record-forbidden", 403, "No grant allows this");
+pub const RECORD_INVALID: Code = code("record-invalid", 422, "The body does not fit its kind");
+pub const RECORD_KIND_UNKNOWN: Code = code("record-kind-unknown", 422, "There is no such kind of records");
+pub const RECORD_PARENT_UNKNOWN: Code = code("record-parent-unknown", 422, "There is no such parent");
+pub const RECORD_TOO_DEEP: Code = code("record-too-deep", 422, "The tree of records is too deep");
+pub const ACL_INVALID: Code = code("acl-invalid", 422, "The grants are not valid");
 pub const STALE: Code = code("stale", 412, "The object has changed");
 pub const DEFINITION_INVALID: Code = code("definition-invalid", 422, "The definition is not valid");
 pub const DEFINITION_UNSUPPORTED: Code =
@@ -188,6 +198,16 @@ pub const ALL: &[Code] = &[
     WATERMARK_MOVED,
     SECRETS_DISABLED,
     AUDIT_BROKEN,
+    RECORD_EXISTS,
+    RECORD_CYCLE,
+    RECORD_HAS_CHILDREN,
+    RECORD_KIND_IN_USE,
+    RECORD_FORBIDDEN,
+    RECORD_INVALID,
+    RECORD_KIND_UNKNOWN,
+    RECORD_PARENT_UNKNOWN,
+    RECORD_TOO_DEEP,
+    ACL_INVALID,
     STALE,
     DEFINITION_INVALID,
     DEFINITION_UNSUPPORTED,

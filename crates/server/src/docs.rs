@@ -44,6 +44,7 @@ const VIEWER_POLICY: &str =
         (name = "events", description = "What happened, addressed to nobody."),
         (name = "workers", description = "Workers of a tenant that are somewhere else, and what they are given."),
         (name = "schedules", description = "What starts by itself."),
+        (name = "records", description = "A tenant's own entities, and who may do what with them."),
         (name = "access", description = "Tenants, keys, secrets, who am I."),
         (name = "operations", description = "Health, metrics, the stream of changes, this document."),
     ),

@@ -26,6 +26,8 @@ pub(crate) struct Key {
     id: String,
     name: String,
     roles: Vec<Role>,
+    /// The user it acts for.
+    subject: Option<String>,
     created_at: String,
     expires_at: Option<String>,
     revoked_at: Option<String>,
@@ -38,6 +40,8 @@ pub(crate) struct KeyRequest {
     /// Who or what uses it; acts are recorded under this name.
     name: String,
     roles: Vec<Role>,
+    /// The user it acts for: of records it reaches what that user may. Nobody unless given.
+    subject: Option<String>,
     /// Refused from then on; never unless given.
     expires_at: Option<String>,
 }
@@ -84,7 +88,7 @@ pub(crate) async fn create(
     _: NoParameters,
     body: body::Json,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let fields = body.fields(&["name", "roles", "expires_at"])?;
+    let fields = body.fields(&["name", "roles", "expires_at", "subject"])?;
     let name = fields.required_label("name", NAME_BYTES_MAX)?;
     let roles = fields.items("roles", Role::ALL.len())?;
     let roles: Vec<Role> = roles.iter().map(read_role).collect::<Result<_, _>>()?;
@@ -96,10 +100,16 @@ pub(crate) async fn create(
         return Err(Problem::new(code::FORBIDDEN, detail));
     }
     let expires_at = expiry(&fields, app.options.clock.now())?;
+    let subject = fields.label("subject", machine::acl::NAME_BYTES_MAX)?;
     let words: Vec<String> = roles.iter().map(|role| role.word().to_owned()).collect();
     let made = detached(app.answer_max(), {
         let name = name.clone();
-        async move { Ok(app.handle.create_key(&caller.tenant, &name, &words, expires_at).await?) }
+        async move {
+            Ok(app
+                .handle
+                .create_key_for(&caller.tenant, &name, &words, (expires_at, subject.as_deref()))
+                .await?)
+        }
     })
     .await?;
     let secret = match made.secret.starts_with("wlk_") {
@@ -170,5 +180,6 @@ fn key_of(row: KeyRow) -> Key {
         revoked_at: wire::time_if(row.revoked_at),
         id: row.id,
         name: row.name,
+        subject: row.subject,
     }
 }

@@ -8,6 +8,7 @@
 //! comes from the key. A handler is reachable only through the guard of [`auth`].
 
 pub mod access;
+mod acl;
 pub mod code;
 pub mod problem;
 pub mod routes;
@@ -52,6 +53,8 @@ mod orders;
 mod page;
 mod query;
 mod queues;
+mod record_kinds;
+mod records;
 mod refusal;
 mod result;
 mod router;

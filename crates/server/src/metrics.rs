@@ -13,7 +13,7 @@ use machine::Time;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 use runtime::{api::Queue, handle::Metric};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
-use store::{feed::Horizon, rows::Depth, views::Counts};
+use store::{feed::Horizon, records::Pending, rows::Depth, views::Counts};
 use tokio::{sync::Mutex, time::Instant};
 
 /// What HTTP did, and what the store last counted.
@@ -41,6 +41,8 @@ struct Counted {
     /// What waits for each bus.
     buses: Vec<(String, Option<Depth>)>,
     queues: Vec<Queue>,
+    /// What is still to be handed down of who may do what.
+    acl: Pending,
     /// How long what is due for a worker has been so, in microseconds.
     oldest: BTreeMap<String, u64>,
 }
@@ -91,6 +93,7 @@ pub(crate) async fn read(State(app): State<App>, _: NoParameters) -> Result<Resp
     write_counts(&mut text, &counted.counts);
     write_buses(&mut text, &counted.buses, app.options.clock.now());
     write_queues(&mut text, &counted.queues, &counted.oldest);
+    write_acl(&mut text, &counted.acl, app.options.clock.now());
     write_horizon(&mut text, &counted.horizon);
     let http = TextEncoder::new().encode_to_string(&app.http.registry.gather());
     text.push_str(&http.map_err(Problem::internal)?);
@@ -110,7 +113,8 @@ async fn counted(app: &App) -> Result<Counted, Problem> {
     let buses = names.zip(app.handle.bus_depths().await?).collect();
     let (queues, oldest) = queues(app).await?;
     fresh.calls = queues.iter().map(|queue| queue.calls).sum();
-    let fresh = Counted { counts: fresh, horizon, buses, queues, oldest };
+    let acl = app.store().records().acl_pending(None).await?;
+    let fresh = Counted { counts: fresh, horizon, buses, queues, acl, oldest };
     *counts = Some((Instant::now(), fresh.clone()));
     Ok(fresh)
 }
@@ -183,6 +187,15 @@ fn write_counts(text: &mut String, counts: &Counts) {
         head(text, name, help, "gauge");
         sample(text, name, &[], number as f64);
     }
+}
+
+fn write_acl(text: &mut String, pending: &Pending, now: Time) {
+    let lag = pending.since.map_or(0.0, |since| now.since(since).0.max(0) as f64 / 1e6);
+    let (records, seconds) = ("windlass_acl_pending", "windlass_acl_lag_seconds");
+    head(text, records, "Records whose children are still to be given who may do what.", "gauge");
+    sample(text, records, &[], pending.records as f64);
+    head(text, seconds, "How long ago the oldest change of these was made.", "gauge");
+    sample(text, seconds, &[], lag);
 }
 
 fn write_buses(text: &mut String, buses: &[(String, Option<Depth>)], now: Time) {

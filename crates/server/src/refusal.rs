@@ -35,7 +35,7 @@ impl From<Refusal> for Problem {
             Refusal::Stale { current } => {
                 Problem::new(code::STALE, detail).with_header(header::ETAG, &format!("\"{current}\""))
             }
-            Refusal::Parked { code, .. } => {
+            Refusal::Parked { code, .. } | Refusal::Forbidden { code, .. } => {
                 let known = code::by_word(code).filter(|known| known.status == 403);
                 Problem::new(known.unwrap_or(code::FORBIDDEN), detail)
             }

@@ -1,6 +1,7 @@
 //! Puts the routes together: handlers, guard, frame. Refuses to build if the table and the handlers disagree.
 
 use crate::{
+    acl,
     app::{App, Inner},
     audit, auth, backlog, batches, breakers, bulk, buses, clock, code, compensation, console, datasets,
     dead_letters, definitions, deliveries, docs, error_groups, event_types, events, explain, feed, frame,
@@ -8,7 +9,7 @@ use crate::{
     options::Options,
     orders,
     problem::Problem,
-    queues, result,
+    queues, record_kinds, records, result,
     routes::ROUTES,
     schedules, secrets, session, starts, stream, tasks, tenants, versions, webhooks, workers,
 };
@@ -115,6 +116,19 @@ fn handlers() -> OpenApiRouter<App> {
     more_handlers(instances)
 }
 
+/// Records, and who may do what with them.
+fn of_records() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(records::list, records::create))
+        .routes(routes!(records::read, records::put, records::delete))
+        .routes(routes!(acl::explain))
+        .routes(routes!(acl::propagation))
+        .routes(routes!(record_kinds::list))
+        .routes(routes!(record_kinds::read, record_kinds::put, record_kinds::delete))
+        .routes(routes!(acl::groups))
+        .routes(routes!(acl::put_group, acl::delete_group))
+}
+
 /// Events, workers, schedules, and who may do what.
 fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
     instances
@@ -137,6 +151,7 @@ fn more_handlers(instances: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(event_types::list))
         .routes(routes!(event_types::read, event_types::put, event_types::delete))
         .routes(routes!(feed::read))
+        .merge(of_records())
         .merge(outward())
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::read))

@@ -1,6 +1,6 @@
 //! What one commit holds and how it may end.
 
-use crate::{datasets::*, rows::*};
+use crate::{datasets::*, records::RecordWrite, rows::*};
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
 
@@ -138,6 +138,8 @@ pub enum Write {
     },
     /// Gives an item of a batch another outcome, and counts it, if it has the one that is expected; else `Conflict::Gone`.
     SettleItem(Settlement),
+    /// Something about records; a guard or a plain write, as it says.
+    Record(Box<RecordWrite>),
     // ---- plain writes ----
     UpdateInstance(Box<InstanceChange>),
     /// The instance goes on in another version of its definition, in projection and snapshot.
@@ -359,6 +361,7 @@ impl Write {
             Write::BatchItems { items, .. } => (items.len() as u64, 0),
             Write::PutCollection { open, .. } => (1, open.len()),
             Write::Subscribe { wants, .. } => (wants.len() as u64, 0),
+            Write::Record(write) => write.cost(),
             _ => (1, 0),
         }
     }

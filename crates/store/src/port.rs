@@ -15,7 +15,7 @@
 //! - **No tenant, no row.** Every read names a tenant, except claims, which return the tenant with the row, and
 //!   [`Store::key_by_id`], which finds out whose key it is.
 
-use crate::{commit::*, datasets::*, feed::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, feed::*, records::Records, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use uuid::Uuid;
@@ -69,6 +69,8 @@ pub struct Outlook {
     pub deliveries: Option<Time>,
     /// When a batch has something to do.
     pub batches: Option<Time>,
+    /// When lists of who may do what are to be handed down.
+    pub acl: Option<Time>,
     /// The outbox is not empty.
     pub outbox: bool,
     /// Events may have expired.
@@ -84,6 +86,8 @@ pub enum HostLock {
     Retention,
     /// Giving entries of the audit trail their places.
     Audit,
+    /// Handing lists of who may do what down to the records below.
+    Acl,
 }
 
 impl HostLock {
@@ -92,6 +96,7 @@ impl HostLock {
         match self {
             HostLock::Retention => Uuid::from_u128(1),
             HostLock::Audit => Uuid::from_u128(2),
+            HostLock::Acl => Uuid::from_u128(3),
         }
     }
 }
@@ -165,6 +170,7 @@ pub trait Store: Send + Sync + 'static {
             slots: self.next_slot_due().await?,
             deliveries: if workers.is_empty() { None } else { self.next_delivery(workers).await? },
             batches: self.next_batch_due().await?,
+            acl: self.records().next_acl_work().await?,
             outbox: !self.outbox(&OutboxAsk::of(1)).await?.is_empty(),
             events_expired: true,
             owns: true,
@@ -292,6 +298,9 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<SlotRow>>;
     /// What a schedule has collected so far.
     async fn collection(&self, tenant: &TenantId, schedule: Uuid) -> Result<CollectionRow>;
+
+    /// What is asked about records.
+    fn records(&self) -> &dyn Records;
 
     // ---- batches ----
     async fn batch(&self, tenant: &TenantId, id: Uuid) -> Result<Option<BatchRow>>;

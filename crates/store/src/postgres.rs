@@ -34,6 +34,8 @@ mod publish;
 mod purge;
 mod queue;
 mod read;
+mod record_read;
+mod record_write;
 mod schedule;
 mod session;
 mod solo;

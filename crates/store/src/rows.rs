@@ -5,6 +5,7 @@ mod batch;
 mod delivery;
 mod error;
 mod queue;
+mod record;
 mod schedule;
 
 pub use audit::{AuditRow, AuditView, Seal, SealRow, Tail};
@@ -14,6 +15,7 @@ pub use delivery::{
 };
 pub use error::{ErrorGroupRow, LetterGroup};
 pub use queue::{QueueKind, QueueRow, Unclaimed};
+pub use record::{AclListRow, AclNode, AclWorkRow, GroupRow, NewRecord, RecordKey, RecordKindRow, RecordRow};
 
 use machine::{TenantId, Time};
 pub use schedule::{
@@ -379,6 +381,8 @@ pub struct KeyRow {
     pub created_at: Time,
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
+    /// The user it acts for: of records it reaches what that user may.
+    pub subject: Option<String>,
 }
 
 impl KeyRow {

@@ -34,6 +34,8 @@ pub mod probe;
 mod purge;
 mod queue;
 mod read;
+mod record_read;
+mod record_write;
 mod schedule;
 mod semver;
 mod statement;

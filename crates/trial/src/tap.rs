@@ -161,6 +161,10 @@ macro_rules! pass {
 
 #[async_trait]
 impl Store for Tap {
+    fn records(&self) -> &dyn store::Records {
+        self.inner.records()
+    }
+
     async fn commit(&self, node: Uuid, mut batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         let _held = self.enter("commit").await?;
         let act = self.hook.lock().as_mut().map_or(Act::Pass, |hook| hook(&mut batch));

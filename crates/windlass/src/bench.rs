@@ -12,6 +12,7 @@ mod w3;
 mod w4;
 mod w5;
 mod w6;
+mod w7;
 mod w8;
 
 use crate::out::Out;
@@ -35,6 +36,8 @@ pub(crate) enum Workload {
     W5,
     /// Timers that come due in the same moment: how many fire per second, and what one costs.
     W6,
+    /// Who may do what, handed down a tree of records: microseconds per record, which must not grow.
+    W7,
     /// Fairness: a tenant with few workflows beside a large backlog, and Jain's index over equal and weighted tenants.
     W8,
     /// A condition with its data in memory: microseconds. Needs no store.
@@ -46,7 +49,7 @@ pub(crate) enum Workload {
 /// Measures throughput and latency on the embedded store or on PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --retention\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w6 --backlog 100000\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
+    after_help = "Examples:\n  windlass bench w1 --seconds 10\n  windlass bench w1 --http 64 -o json\n  windlass bench w1 --stored 1000000\n  windlass bench w1 --retention\n  windlass bench w1 --store postgres://me@localhost/bench\n  windlass bench w1 --store postgres://me@localhost/bench --nodes 2\n  windlass bench w2 --store postgres://me@localhost/bench\n  windlass bench w3\n  windlass bench w4 -o json\n  windlass bench w4 --items 1000,10000 --child call\n  windlass bench w5 -o json\n  windlass bench w6 --backlog 100000\n  windlass bench w7 --records 1000000\n  windlass bench w8 --backlog 100000\n  windlass bench expr --seconds 2"
 )]
 pub(crate) struct Args {
     #[arg(value_enum)]
@@ -100,6 +103,9 @@ pub(crate) struct Args {
     /// w6: timers, w8: instances of the busy tenant, that become due at once.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(8..), value_name = "INSTANCES")]
     pub(crate) backlog: u64,
+    /// w7: records of the largest tree.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..=10_000_000), value_name = "RECORDS")]
+    pub(crate) records: u64,
     /// w2: events that the worker finds in the backlog.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..), value_name = "EVENTS")]
     pub(crate) events: u64,
@@ -133,6 +139,11 @@ pub(crate) async fn run(args: Args, out: &Out) -> Result<()> {
         let report = w6::measure(&bench, &args).await;
         bench.stop().await;
         return w6::print(&report?, out);
+    }
+    if args.workload == Workload::W7 {
+        let report = w7::measure(&bench, &args).await;
+        bench.stop().await;
+        return w7::print(&report?, out);
     }
     if args.workload == Workload::W8 {
         let report = w8::measure(&bench, &args).await;

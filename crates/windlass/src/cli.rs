@@ -8,8 +8,8 @@ use crate::{
     profile::Given,
     serve, up,
     verb::{
-        admin, api, audit, batch, breaker, bus, dataset, def, delivery, dev, dlq, error, event, instance,
-        key, queue, schedule, secret, task, tenant, webhook, worker,
+        acl, admin, api, audit, batch, breaker, bus, dataset, def, delivery, dev, dlq, error, event,
+        instance, key, queue, record, record_kind, schedule, secret, task, tenant, webhook, worker,
     },
 };
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -115,6 +115,18 @@ pub(crate) enum Command {
     /// Secrets that calls need: set, list, delete
     #[command(subcommand, alias = "secrets")]
     Secret(secret::Verb),
+    /// Records, a tenant's own entities: create, list, show, set, delete
+    #[command(subcommand, alias = "records")]
+    Record(record::Verb),
+    /// Kinds of records: set, list, show, delete
+    #[command(subcommand, alias = "record-kinds")]
+    RecordKind(record_kind::Verb),
+    /// Who may do what with records: explain, status
+    #[command(subcommand)]
+    Acl(acl::Verb),
+    /// Groups of users: set, list, delete
+    #[command(subcommand, alias = "groups")]
+    Group(acl::GroupVerb),
     /// What people, keys and workers did: list, export, verify
     #[command(subcommand)]
     Audit(audit::Verb),

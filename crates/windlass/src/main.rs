@@ -88,6 +88,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Secret(verb) => {
             ask(cli.global, out, async |context| verb::secret::run(verb, &context).await)
         }
+        Command::Record(verb) => {
+            ask(cli.global, out, async |context| verb::record::run(verb, &context).await)
+        }
+        Command::RecordKind(verb) => {
+            ask(cli.global, out, async |context| verb::record_kind::run(verb, &context).await)
+        }
+        Command::Acl(verb) => ask(cli.global, out, async |context| verb::acl::run(verb, &context).await),
+        Command::Group(verb) => ask(cli.global, out, async |context| verb::acl::group(verb, &context).await),
         Command::Audit(verb::audit::Verb::Verify { files, key }) => {
             verb::audit::verify_files(&files, key.as_deref(), &out)
         }

@@ -11,6 +11,7 @@ use crate::{
 use machine::id::Kind;
 use std::{io::Read, time::Duration};
 
+pub(crate) mod acl;
 pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod audit;
@@ -32,6 +33,8 @@ pub(crate) mod key;
 mod lines;
 mod moving;
 pub(crate) mod queue;
+pub(crate) mod record;
+pub(crate) mod record_kind;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod start;

@@ -10,7 +10,7 @@ use machine::{
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use store::{Error, Store, Write, rows::*};
+use store::{Error, RecordWrite, Store, Write, rows::*};
 use uuid::Uuid;
 
 /// What was found.
@@ -34,6 +34,9 @@ enum Before {
     Secret(String),
     Key(String),
     Tenant,
+    Record(String),
+    RecordKind(String),
+    Group(String),
 }
 
 /// Looks at the commit of an act. One on many things at once has no object of its own.
@@ -49,6 +52,7 @@ pub(crate) async fn seen(
     }
     let found = writes.iter().find_map(|write| of_instance(kind, write).or_else(|| declared(kind, write)));
     let found = found.or_else(|| writes.iter().find_map(|write| of_deployment(kind, write, tenant)));
+    let found = found.or_else(|| writes.iter().find_map(|write| of_record(kind, write)));
     let Some((id, before, after)) = found else { return Ok(Seen::default()) };
     let before = read(store, tenant, before).await?;
     Ok(Seen { id: Some(id), before: before.as_deref().map(hash), after: after.as_deref().map(hash) })
@@ -136,6 +140,32 @@ fn of_deployment(kind: &str, write: &Write, tenant: &TenantId) -> Found {
     })
 }
 
+/// Records, their kinds, and groups of users.
+fn of_record(kind: &str, write: &Write) -> Found {
+    let Write::Record(write) = write else { return None };
+    Some(match (kind, write.as_ref()) {
+        ("record", RecordWrite::Create(all)) => {
+            let row = &all.first()?.row;
+            (row.id.clone(), Before::Nothing, Some(record(row)))
+        }
+        ("record", RecordWrite::Update { new, .. }) => {
+            (new.row.id.clone(), Before::Record(new.row.id.clone()), Some(record(&new.row)))
+        }
+        ("record", RecordWrite::Delete { id, .. }) => (id.clone(), Before::Record(id.clone()), None),
+        ("record-kind", RecordWrite::PutKind { row, .. }) => {
+            (row.name.clone(), Before::RecordKind(row.name.clone()), Some(record_kind(row)))
+        }
+        ("record-kind", RecordWrite::DeleteKind { name }) => {
+            (name.clone(), Before::RecordKind(name.clone()), None)
+        }
+        ("group", RecordWrite::PutGroup { row, .. }) => {
+            (row.name.clone(), Before::Group(row.name.clone()), Some(group(row)))
+        }
+        ("group", RecordWrite::DeleteGroup { name }) => (name.clone(), Before::Group(name.clone()), None),
+        _ => return None,
+    })
+}
+
 async fn read(store: &dyn Store, tenant: &TenantId, before: Before) -> Result<Option<Vec<u8>>, Error> {
     Ok(match before {
         Before::Nothing => None,
@@ -160,6 +190,13 @@ async fn read(store: &dyn Store, tenant: &TenantId, before: Before) -> Result<Op
         Before::Secret(name) => store.secret(tenant, &name).await?.map(|row| row.sealed),
         Before::Key(id) => store.key_by_id(&id).await?.map(|(_, row)| key(&row)),
         Before::Tenant => store.tenant(tenant).await?.as_ref().map(standing),
+        Before::Record(id) => {
+            store.records().record(tenant, &id, None).await?.as_ref().map(|there| record(&there.row))
+        }
+        Before::RecordKind(name) => {
+            store.records().record_kind(tenant, &name).await?.as_ref().map(record_kind)
+        }
+        Before::Group(name) => store.records().group(tenant, &name).await?.as_ref().map(group),
     })
 }
 
@@ -178,13 +215,29 @@ fn batch(row: &BatchRow) -> Vec<u8> {
 
 fn key(row: &KeyRow) -> Vec<u8> {
     let (expires, revoked) = (row.expires_at.map(|at| at.0), row.revoked_at.map(|at| at.0));
-    json!([row.name, String::from_utf8_lossy(&row.roles), expires, revoked]).to_string().into_bytes()
+    let roles = String::from_utf8_lossy(&row.roles);
+    json!([row.name, roles, expires, revoked, row.subject]).to_string().into_bytes()
 }
 
 fn standing(row: &TenantRow) -> Vec<u8> {
     let LimitsRow { open_max, starts_per_second, concurrency_max, degraded_per_second } = row.limits;
     let limits = [row.weight, open_max, starts_per_second, concurrency_max, degraded_per_second];
     json!([row.title, row.status, limits]).to_string().into_bytes()
+}
+
+/// What somebody can change of a record; not the list that holds, which others hand down to it.
+fn record(row: &RecordRow) -> Vec<u8> {
+    let (body, acl) = (String::from_utf8_lossy(&row.body), String::from_utf8_lossy(&row.acl));
+    json!([row.kind, row.parent, row.version, body, acl]).to_string().into_bytes()
+}
+
+fn record_kind(row: &RecordKindRow) -> Vec<u8> {
+    let schema = row.schema.as_deref().map(String::from_utf8_lossy);
+    json!([schema, String::from_utf8_lossy(&row.keys)]).to_string().into_bytes()
+}
+
+fn group(row: &GroupRow) -> Vec<u8> {
+    json!([row.members, row.roles]).to_string().into_bytes()
 }
 
 fn hash(bytes: &[u8]) -> Hash {

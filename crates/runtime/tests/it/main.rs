@@ -49,6 +49,7 @@ mod outages;
 mod outbox;
 mod poison;
 mod postgres;
+mod records;
 mod restart;
 mod retention;
 mod runs;

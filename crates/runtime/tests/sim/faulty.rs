@@ -35,6 +35,10 @@ pub(crate) struct Faulty {
 
 #[async_trait]
 impl Store for Faulty {
+    fn records(&self) -> &dyn store::Records {
+        self.inner.records()
+    }
+
     async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         self.reach().await;
         self.before().await?;

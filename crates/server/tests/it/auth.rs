@@ -211,6 +211,7 @@ async fn an_expired_key_is_refused() {
             created_at: machine::Time(0),
             expires_at: Some(expires_at),
             revoked_at: None,
+            subject: None,
         };
         world.write("acme", store::Write::CreateKey(row)).await;
         let answer = world.ask("GET", "/api/v1/me", Some(&format!("wlk_{id}_secret")), "").await;

@@ -39,6 +39,11 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
     world.post("/api/v1/events", for_worker).await.ok(202);
     let lent = world.post("/api/v1/workers/approve/poll", json!({})).await.ok(200);
     let delivery = lent["items"][0]["id"].as_str().unwrap().to_owned();
+    world.ask("PUT", "/api/v1/record-kinds/approve", Some(&admin), "{}").await.ok(201);
+    let record = json!({ "id": "of-acme", "kind": "approve", "body": { "secret": CANARY } }).to_string();
+    world.ask("POST", "/api/v1/records", Some(&admin), &record).await.ok(201);
+    let group = json!({ "members": [CANARY] }).to_string();
+    world.ask("PUT", "/api/v1/groups/approve", Some(&admin), &group).await.ok(201);
     let keys = world.get("/api/v1/keys").await.ok(200);
     let key = keys["items"][0]["id"].as_str().unwrap().to_owned();
     let cursor = world.get("/api/v1/instances?limit=1").await.ok(200)["next"].as_str().unwrap().to_owned();
@@ -62,6 +67,7 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
             path if path.contains("/schedules/") => schedule.clone(),
             path if path.contains("/events/") => event.clone(),
             path if path.contains("/datasets/") => dataset.clone(),
+            path if path.contains("/records/") => "of-acme".to_owned(),
             path if path.contains("/deliveries/") => delivery.clone(),
             _ => id.clone(),
         };
@@ -105,6 +111,9 @@ async fn every_route_with_the_other_tenants_ids_is_not_found() {
         "feed",
         "workers",
         "event-types",
+        "records",
+        "record-kinds",
+        "groups",
     ] {
         let answer = world.ask("GET", &format!("/api/v1/{list}"), Some(&foreign), "").await;
         assert_eq!(answer.ok(200)["items"], json!([]), "{list}");

@@ -20,6 +20,7 @@ mod isolation;
 mod limits;
 mod pages;
 mod poison;
+mod records;
 mod secrets;
 mod session;
 mod signals;

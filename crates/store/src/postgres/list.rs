@@ -42,7 +42,8 @@ pub(super) const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, de
 pub(super) const TENANTS: &str =
     "SELECT tenant, title, status, created_at, weight, purge_at, open_max, starts_per_second, concurrency_max,
     degraded_per_second FROM tenants ORDER BY tenant";
-pub(super) const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
+pub(super) const KEYS: &str =
+    "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant, subject FROM api_keys
     WHERE tenant = $1 ORDER BY created_at, id";
 pub(super) const EVENT_COLUMNS: &str =
     "id, source, event_id, event_type, received_at, kept_until, expires_at, told, taken,

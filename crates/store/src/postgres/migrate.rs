@@ -77,6 +77,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { name: "traces", sql: include_str!("../../migrations/postgres/V19__traces.sql"), oldest: 1 },
     Migration { name: "audit", sql: include_str!("../../migrations/postgres/V20__audit.sql"), oldest: 1 },
+    Migration { name: "records", sql: include_str!("../../migrations/postgres/V21__records.sql"), oldest: 1 },
 ];
 
 /// Held while migrations are made: "windlass" in ASCII.

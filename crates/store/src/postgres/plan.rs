@@ -169,6 +169,7 @@ fn is_rare(write: &Write) -> bool {
         | DeleteWorker { .. }
         | PutEventType { .. }
         | DeleteEventType { .. }
+        | Record(_)
         | AdvanceClock { .. } => true,
         ConsumeSignal { .. }
         | ConsumeTimer { .. }

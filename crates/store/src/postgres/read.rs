@@ -21,7 +21,8 @@ pub(super) const OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM wf_instances 
     AND status IN ('pending', 'running', 'waiting', 'paused', 'cancelling') LIMIT $2) AS counted";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = $1";
-pub(super) const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
+pub(super) const KEY_BY_ID: &str =
+    "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant, subject
     FROM api_keys WHERE id = $1";
 /// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
 macro_rules! next_due {
@@ -57,6 +58,7 @@ pub(super) const OUTLOOK: &str = concat!(
     EXISTS (SELECT 1 FROM wf_signal_q WHERE owner = $2) OR EXISTS (SELECT 1 FROM wf_schedule_q WHERE owner = $2)
     OR EXISTS (SELECT 1 FROM calls WHERE owner = $2) OR EXISTS (SELECT 1 FROM deliveries WHERE owner = $2)",
     any_parked!(),
+    ", (SELECT min(due_at) FROM acl_work)",
 );
 /// No index finds an owner's rows: it would cost every insert, and this is asked now and then.
 pub(super) const OWNED: &str = "SELECT 0::bigint, tenant, id, 0::bigint FROM wf_signal_q WHERE owner = $1
@@ -131,6 +133,7 @@ pub(super) fn outlook(row: &Row) -> Read<(Outlook, bool)> {
         slots: optional_time(row, 3)?,
         deliveries: optional_time(row, 4)?,
         batches: optional_time(row, 5)?,
+        acl: optional_time(row, 10)?,
         outbox: get(row, 6)?,
         events_expired: get(row, 7)?,
         owns: get(row, 8)?,
@@ -212,6 +215,7 @@ pub(super) fn key(row: &Row) -> Read<KeyRow> {
         created_at: time(row, 4)?,
         expires_at: optional_time(row, 5)?,
         revoked_at: optional_time(row, 6)?,
+        subject: get(row, 8)?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! The rare writes, one statement each and waited for: definitions, tenants, keys, secrets, new schedules, clocks.
 
 use super::{
-    batches, delivery, event_type, schedule,
+    batches, delivery, event_type, record_write, schedule,
     session::Session,
     value::{Value, bytes, id, int, maybe_text, maybe_time, text, time},
 };
@@ -38,8 +38,8 @@ const CHANGE_TENANT: &str = "UPDATE tenants SET title = coalesce($2, title), wei
 const SET_STANDING: &str =
     "UPDATE tenants SET status = $3, purge_at = $4 WHERE tenant = $1 AND status = $2 RETURNING 1";
 const CREATE_KEY: &str =
-    "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at, subject)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const REVOKE_KEY: &str =
     "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tenant = $1 AND id = $2";
 const PUT_SECRET: &str =
@@ -135,6 +135,7 @@ pub(super) async fn write(to: &Session, tenant: &str, write: &Write) -> Ended {
         }
         Write::PutBatch { row, expected_version } => batches::put(to, tenant, row, *expected_version).await,
         Write::BatchItems { batch, items } => batches::select(to, tenant, *batch, items).await,
+        Write::Record(write) => record_write::write(to, tenant, write).await,
         Write::AdvanceClock { by } => advance(to, tenant, *by).await,
         _ => unreachable!("`bind` takes every other write"),
     }
@@ -192,7 +193,7 @@ fn changed_tenant<'a>(tenant: &'a str, change: &'a TenantChange) -> [Value<'a>; 
     ]
 }
 
-fn key<'a>(tenant: &'a str, row: &'a KeyRow) -> [Value<'a>; 8] {
+fn key<'a>(tenant: &'a str, row: &'a KeyRow) -> [Value<'a>; 9] {
     [
         text(tenant),
         text(&row.id),
@@ -202,6 +203,7 @@ fn key<'a>(tenant: &'a str, row: &'a KeyRow) -> [Value<'a>; 8] {
         time(row.created_at),
         maybe_time(row.expires_at),
         maybe_time(row.revoked_at),
+        maybe_text(row.subject.as_deref()),
     ]
 }
 

@@ -19,6 +19,10 @@ const RENEWAL_MAX: Duration = Duration::from_secs(4);
 
 #[async_trait]
 impl Store for Postgres {
+    fn records(&self) -> &dyn crate::Records {
+        self
+    }
+
     async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         let session = self.writers.take().await?;
         self.batches.batches.fetch_add(1, Ordering::Relaxed);

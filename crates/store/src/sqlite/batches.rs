@@ -3,6 +3,7 @@
 use super::{
     list::Query,
     read::{Read, id, optional_id, optional_time, tenant, time},
+    record_write,
     statement::{Prepared, Statement as S},
     write::{blob, guard, plain},
 };
@@ -106,7 +107,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<BatchItemRow> {
     })
 }
 
-/// The writes of batches, which come last of all.
+/// The writes of batches and records, which come last of all.
 pub(super) fn write(
     to: &mut Prepared<'_>,
     tenant: &str,
@@ -116,6 +117,7 @@ pub(super) fn write(
         Write::PutBatch { row, expected_version } => put(to, tenant, row, *expected_version),
         Write::BatchItems { batch, items } => select(to, tenant, *batch, items),
         Write::SettleItem(settlement) => settle(to, tenant, settlement),
+        Write::Record(write) => record_write::write(to, tenant, write),
         _ => unreachable!("others take every other write"),
     }
 }

@@ -1,7 +1,7 @@
 //! The port over whatever hosts a [`Core`]: each method says which work to do, the host says on which thread.
 
 use super::{apply::Batch, core::Core, read::Read};
-use crate::{commit::*, datasets::*, feed::*, port::*, rows::*, views::*};
+use crate::{commit::*, datasets::*, feed::*, port::*, records::Records, rows::*, views::*};
 use async_trait::async_trait;
 use machine::{TenantId, Time, time::Span};
 use std::future::Future;
@@ -27,6 +27,10 @@ pub trait Host: Send + Sync + 'static {
 
 #[async_trait]
 impl<H: Host> Store for H {
+    fn records(&self) -> &dyn Records {
+        self
+    }
+
     async fn commit(&self, node: Uuid, batch: Vec<Commit>) -> Result<Vec<Outcome>> {
         self.apply(Batch { node, commits: batch }).await
     }

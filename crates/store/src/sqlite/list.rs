@@ -37,7 +37,8 @@ const SUMMARY: &str = "SELECT namespace, name, version, title, media_type, creat
     FROM definitions WHERE tenant = ?1 AND namespace = ?2 AND name = ?3";
 const TASK_EVENTS: &str = "SELECT task, sequence, kind, actor, at, detail FROM wf_task_events
     WHERE tenant = ?1 AND task = ?2 ORDER BY sequence";
-const KEYS: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at FROM api_keys
+const KEYS: &str =
+    "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant, subject FROM api_keys
     WHERE tenant = ?1 ORDER BY created_at, id";
 /// The worker or endpoint a given-up call or delivery was for; NULL for other dead letters.
 const ORIGIN_WORKER: &str =

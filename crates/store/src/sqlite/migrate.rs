@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const APPLICATION_ID: i64 = 0x5749_4E44;
 
 /// Every migration ever shipped, oldest first. A shipped one never changes: its hash is recorded where it ran.
-const MIGRATIONS: [(&str, &str); 22] = [
+const MIGRATIONS: [(&str, &str); 23] = [
     ("V1__core", include_str!("../../migrations/sqlite/V1__core.sql")),
     ("V2__calls_by_tenant", include_str!("../../migrations/sqlite/V2__calls_by_tenant.sql")),
     ("V3__business_parts", include_str!("../../migrations/sqlite/V3__business_parts.sql")),
@@ -38,6 +38,7 @@ const MIGRATIONS: [(&str, &str); 22] = [
     ("V20__outbox_by_tenant", include_str!("../../migrations/sqlite/V20__outbox_by_tenant.sql")),
     ("V21__traces", include_str!("../../migrations/sqlite/V21__traces.sql")),
     ("V22__audit", include_str!("../../migrations/sqlite/V22__audit.sql")),
+    ("V23__records", include_str!("../../migrations/sqlite/V23__records.sql")),
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -21,7 +21,7 @@ const OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM wf_instances WHERE tenan
     AND status IN ('pending', 'running', 'waiting', 'paused', 'cancelling') LIMIT ?2)";
 pub(super) const SECRET: &str = "SELECT name, version, key_id, sealed, hosts, created_at, updated_at
     FROM secrets WHERE tenant = ?1";
-const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant
+const KEY_BY_ID: &str = "SELECT id, name, hash, roles, created_at, expires_at, revoked_at, tenant, subject
     FROM api_keys WHERE id = ?1";
 /// The earliest backlog of each queue, each the first entry of its partial index; for calls, of each tenant's part.
 pub(super) const NEXT_DUE: &str = "SELECT
@@ -288,6 +288,7 @@ pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
         created_at: time(row, 4)?,
         expires_at: optional_time(row, 5)?,
         revoked_at: optional_time(row, 6)?,
+        subject: row.get(8)?,
     })
 }
 

@@ -154,8 +154,8 @@ statements! {
          ON CONFLICT DO NOTHING";
     Items = "INSERT OR REPLACE INTO dataset_items (tenant, dataset, first, round, count, items)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    CreateKey = "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    CreateKey = "INSERT INTO api_keys (tenant, id, name, hash, roles, created_at, expires_at, revoked_at, subject)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     RevokeKey = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tenant = ?1 AND id = ?2";
     OutboxSent = "DELETE FROM outbox WHERE tenant = ?1 AND id = ?2";
     PutSecret = "INSERT INTO secrets (tenant, name, version, key_id, sealed, hosts, created_at, updated_at)
@@ -233,6 +233,11 @@ pub(super) struct Prepared<'c> {
 }
 
 impl<'c> Prepared<'c> {
+    /// A statement that is looked up by its text.
+    pub(super) fn text(&self, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+        self.connection.prepare_cached(sql)
+    }
+
     pub(super) fn new(connection: &'c Connection) -> Prepared<'c> {
         Prepared { connection, slots: [const { None }; COUNT], paths: HashMap::new(), changes: None }
     }

@@ -502,6 +502,7 @@ fn create_key(to: &mut Prepared<'_>, tenant: &str, row: &KeyRow) -> Result<Optio
         row.created_at.0,
         micros(row.expires_at),
         micros(row.revoked_at),
+        row.subject,
     ];
     plain(to, S::CreateKey, values)
 }

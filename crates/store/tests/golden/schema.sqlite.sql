@@ -1,3 +1,40 @@
+CREATE TABLE acl_entries (
+    tenant     TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    principal  TEXT    NOT NULL CONSTRAINT principal_not_empty CHECK (principal <> ''),
+    list       BLOB    NOT NULL CHECK (length(list) = 16),
+    allow      INTEGER NOT NULL,
+    deny       INTEGER NOT NULL,
+    PRIMARY KEY (tenant, principal, list)
+) WITHOUT ROWID;
+
+CREATE TABLE acl_lists (
+    tenant  TEXT NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id      BLOB NOT NULL CHECK (length(id) = 16),
+    list    BLOB NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE TABLE acl_work (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    record       TEXT    NOT NULL CONSTRAINT record_not_empty CHECK (record <> ''),
+    root         TEXT    NOT NULL CONSTRAINT root_not_empty CHECK (root <> ''),
+    rank         INTEGER NOT NULL,
+    level        INTEGER NOT NULL,
+    since        INTEGER NOT NULL,
+    due_at       INTEGER NOT NULL,
+    cursor       TEXT,
+    attempt      INTEGER NOT NULL,
+    error        TEXT,
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    PRIMARY KEY (tenant, record)
+) WITHOUT ROWID;
+
+CREATE INDEX acl_work_due ON acl_work (due_at);
+
+CREATE INDEX acl_work_order ON acl_work (tenant, rank, level, record);
+
+CREATE INDEX acl_work_root ON acl_work (tenant, root);
+
 CREATE TABLE api_keys (
     tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     id          TEXT    NOT NULL CONSTRAINT id_not_empty CHECK (id <> ''),
@@ -6,7 +43,7 @@ CREATE TABLE api_keys (
     roles       BLOB    NOT NULL,
     created_at  INTEGER NOT NULL,
     expires_at  INTEGER,
-    revoked_at  INTEGER,
+    revoked_at  INTEGER, subject TEXT,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
 
@@ -282,6 +319,26 @@ CREATE UNIQUE INDEX events_source ON events (tenant, source, event_id);
 
 CREATE INDEX events_trace ON events (tenant, trace_id, id) WHERE trace_id IS NOT NULL;
 
+CREATE TABLE group_members (
+    tenant  TEXT NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    member  TEXT NOT NULL CONSTRAINT member_not_empty CHECK (member <> ''),
+    name    TEXT NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    PRIMARY KEY (tenant, member, name)
+) WITHOUT ROWID;
+
+CREATE INDEX group_members_name ON group_members (tenant, name);
+
+CREATE TABLE groups (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    name         TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    members      BLOB    NOT NULL,
+    roles        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
 CREATE TABLE inbox (
     tenant        TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
     scope         TEXT    NOT NULL CONSTRAINT scope_not_empty CHECK (scope <> ''),
@@ -308,6 +365,47 @@ CREATE TABLE outbox (
 );
 
 CREATE INDEX outbox_by_tenant ON outbox (tenant);
+
+CREATE TABLE record_keys (
+    tenant  TEXT NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    record  TEXT NOT NULL CONSTRAINT record_not_empty CHECK (record <> ''),
+    name    TEXT NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    kind    TEXT NOT NULL CONSTRAINT kind_not_empty CHECK (kind <> ''),
+    value   BLOB NOT NULL,
+    PRIMARY KEY (tenant, record, name)
+) WITHOUT ROWID;
+
+CREATE INDEX record_keys_value ON record_keys (tenant, kind, name, value, record);
+
+CREATE TABLE record_kinds (
+    tenant       TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    name         TEXT    NOT NULL CONSTRAINT name_not_empty CHECK (name <> ''),
+    row_version  INTEGER NOT NULL CHECK (row_version > 0),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    schema       BLOB,
+    keys         BLOB    NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE TABLE records (
+    tenant      TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),
+    id          TEXT    NOT NULL CONSTRAINT id_not_empty CHECK (id <> ''),
+    kind        TEXT    NOT NULL CONSTRAINT kind_not_empty CHECK (kind <> ''),
+    parent      TEXT    CONSTRAINT parent_not_itself CHECK (parent <> id),
+    version     INTEGER NOT NULL CHECK (version > 0),
+    generation  INTEGER NOT NULL CHECK (generation > 0),
+    effective   BLOB    NOT NULL CHECK (length(effective) = 16),
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    acl         BLOB    NOT NULL,
+    body        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX records_kind ON records (tenant, kind, id);
+
+CREATE INDEX records_parent ON records (tenant, parent, id) WHERE parent IS NOT NULL;
 
 CREATE TABLE schedule_collections (
     tenant    TEXT    NOT NULL CONSTRAINT tenant_not_empty CHECK (tenant <> ''),

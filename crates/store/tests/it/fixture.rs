@@ -253,6 +253,7 @@ pub(crate) fn key(name: &str) -> KeyRow {
         created_at: Time(1),
         expires_at: None,
         revoked_at: None,
+        subject: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 21] = [
     "core",
     "retention",
     "plans",
@@ -27,6 +27,7 @@ const MIGRATIONS: [&str; 20] = [
     "outbox_by_tenant",
     "traces",
     "audit",
+    "records",
 ];
 
 /// A database with tables, and whatever must live as long as it.

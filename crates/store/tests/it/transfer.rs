@@ -108,7 +108,62 @@ fn rows(name: &str, number: u128) -> Vec<Write> {
         Write::Audit(Box::new(audit_entry(&tenant(name), number))),
         Write::AdvanceClock { by: Span(5) },
     ]);
+    writes.extend(record_rows(number));
     writes
+}
+
+/// A record and all that goes with it.
+fn record_rows(number: u128) -> Vec<Write> {
+    let row = RecordRow {
+        id: format!("r{number}"),
+        kind: format!("k{number}"),
+        parent: None,
+        version: 7,
+        body: b"{}".to_vec(),
+        acl: b"{}".to_vec(),
+        effective: id(number),
+        generation: 3,
+        created_at: Time(1),
+        updated_at: Time(2),
+    };
+    let entries = vec![("user:u".to_owned(), 1, 0)];
+    let keys = vec![RecordKey { name: "total".into(), value: vec![0, 255] }];
+    let kind = RecordKindRow {
+        name: format!("k{number}"),
+        schema: None,
+        keys: b"[]".to_vec(),
+        row_version: 1,
+        created_at: Time(1),
+        updated_at: Time(1),
+    };
+    let group = GroupRow {
+        name: format!("g{number}"),
+        members: vec!["u \u{1a}".into()],
+        roles: vec![],
+        row_version: 1,
+        created_at: Time(1),
+        updated_at: Time(1),
+    };
+    let work = AclWorkRow {
+        record: row.id.clone(),
+        root: row.id.clone(),
+        revokes: true,
+        level: 0,
+        since: Time(1),
+        due_at: Time(9),
+        cursor: None,
+        attempt: 2,
+        error: Some("it cannot be read".into()),
+        row_version: 1,
+    };
+    let writes = [
+        RecordWrite::Lists(vec![AclListRow { id: id(number), list: b"{}".to_vec(), entries }]),
+        RecordWrite::Create(vec![NewRecord { row, keys, parent_generation: None }]),
+        RecordWrite::PutKind { row: kind, expected_version: 0 },
+        RecordWrite::PutGroup { row: group, expected_version: 0 },
+        RecordWrite::PutWork(vec![work]),
+    ];
+    writes.map(|write| Write::Record(Box::new(write))).into()
 }
 
 fn plain_rows(name: &str, number: u128) -> Vec<Write> {
@@ -148,9 +203,9 @@ fn plain_rows(name: &str, number: u128) -> Vec<Write> {
     ]
 }
 
-/// Rows that a tenant has: 30 of each of its three instances, two of a worker with a rate, its clock and its own; of its audit
+/// Rows that a tenant has: 38 of each of its three instances, two of a worker with a rate, its clock and its own; of its audit
 /// trail two entries, a checkpoint and an anchor.
-const ROWS: u64 = 3 * 30 + 2 + 2 + 4;
+const ROWS: u64 = 3 * 38 + 2 + 2 + 4;
 
 async fn moved(from: &dyn Side, to: &dyn Side, name: &str) -> Result<Moved> {
     transfer::move_tenant(from, to, &tenant(name), false, &|_| {}).await

@@ -29,6 +29,9 @@ pub(crate) enum Verb {
         /// Good for this long, such as 12h or 90d; for ever unless given
         #[arg(long, value_name = "TIME", value_parser = duration)]
         expires_in: Option<Duration>,
+        /// The user it acts for: of records it reaches what that user may
+        #[arg(long, value_name = "USER")]
+        acts_for: Option<String>,
         #[command(flatten)]
         whose: Whose,
     },
@@ -60,6 +63,7 @@ const COLUMNS: &[Column] = &[
     plain("id", "id"),
     plain("name", "name"),
     plain("roles", "roles"),
+    plain("acts for", "subject"),
     time("created", "created_at"),
     time("expires", "expires_at"),
     time("revoked", "revoked_at"),
@@ -67,12 +71,14 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<(), Failure> {
     match verb {
-        Verb::Create { name, roles, expires_in, whose } => {
+        Verb::Create { name, roles, expires_in, acts_for, whose } => {
             let until =
                 |length: Duration| SystemClock.now().after(Span::from_millis(length.as_millis() as i64));
             let expires_at = expires_in.map(|length| until(length).rfc3339());
             let ask = Ask::post("/keys").header_if("Tenant", whose.tenant);
-            let ask = ask.json(&json!({ "name": name, "roles": roles, "expires_at": expires_at }));
+            let ask = ask.json(
+                &json!({ "name": name, "roles": roles, "expires_at": expires_at, "subject": acts_for }),
+            );
             let fields = [
                 plain("id", "id"),
                 plain("name", "name"),

@@ -25,6 +25,7 @@ mod kill;
 mod moved;
 mod moving;
 mod nodes;
+mod records;
 mod reference;
 mod remote;
 mod retention;

@@ -18,6 +18,7 @@ mod node;
 mod payload;
 mod purge;
 mod query;
+mod record;
 mod schedule;
 mod secret;
 mod standing;
@@ -190,6 +191,12 @@ macro_rules! every_case {
                     instances_are_found_by_every_field a_query_is_paged_like_any_list
                     dead_letters_are_found_by_every_field deliveries_are_found_by_every_field
                     events_are_found_by_every_field instances_and_deliveries_are_found_by_trace_and_correlation
+                }
+                record {
+                    a_record_is_guarded_by_version_and_parent lists_go_by_declared_keys
+                    who_may_not_read_does_not_find lists_are_handed_down_under_guard
+                    work_is_found_in_order_and_settled_under_guard kinds_and_groups_are_guarded
+                    records_of_others_are_not_there
                 }
                 secret {
                     a_secret_is_replaced_whole_and_counts_its_versions
