@@ -190,6 +190,23 @@ async fn of_events(sweep: &mut Sweep) {
     sweep.one("dataset.create", "admin", "acme", ask).await;
 }
 
+async fn of_records(sweep: &mut Sweep) {
+    sweep.own("record-kind.put", "PUT", "/api/v1/record-kinds/order", json!({})).await;
+    let order = json!({ "id": "o1", "kind": "order", "body": { "total": 7 } });
+    sweep.own("record.create", "POST", "/api/v1/records", order).await;
+    let body = json!({ "body": { "total": 8 } });
+    sweep.own("record.put", "PUT", "/api/v1/records/o1", body).await;
+    sweep.own("record.delete", "DELETE", "/api/v1/records/o1", Value::Null).await;
+    let page = sweep.world.get("/api/v1/audit?q=act:record.*").await.ok(200);
+    let [gone, changed, made] = page["items"].as_array().unwrap().as_slice() else { panic!("{page}") };
+    assert_eq!(made["object"], json!({ "kind": "record", "id": "o1" }), "the commit tells its id");
+    assert!(made["before"].is_null() && made["after"].is_string() && gone["after"].is_null());
+    assert_eq!((&changed["before"], &gone["before"]), (&made["after"], &changed["after"]));
+    sweep.own("record-kind.delete", "DELETE", "/api/v1/record-kinds/order", Value::Null).await;
+    sweep.own("group.put", "PUT", "/api/v1/groups/sales", json!({ "members": ["ann"] })).await;
+    sweep.own("group.delete", "DELETE", "/api/v1/groups/sales", Value::Null).await;
+}
+
 async fn of_the_rest(sweep: &mut Sweep) {
     let batch = json!({ "act": "pause", "q": "definition:test/sleep status:waiting", "rate": 1 });
     let batch = text(&sweep.own("batch.create", "POST", "/api/v1/batches", batch).await["id"]);
@@ -232,6 +249,7 @@ async fn every_act_of_the_route_table_leaves_exactly_one_entry() {
     of_instances(&mut sweep).await;
     of_people(&mut sweep).await;
     of_events(&mut sweep).await;
+    of_records(&mut sweep).await;
     of_the_rest(&mut sweep).await;
     let known: BTreeSet<String> = ROUTES.iter().filter_map(|route| route.act).map(str::to_owned).collect();
     let left: BTreeSet<&str> = known.difference(&sweep.seen).map(String::as_str).collect();
