@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use store::{postgres::*, rows::*, *};
 
 /// Every migration, in order.
-const MIGRATIONS: [&str; 18] = [
+const MIGRATIONS: [&str; 19] = [
     "core",
     "retention",
     "plans",
