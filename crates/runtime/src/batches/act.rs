@@ -126,6 +126,10 @@ impl One<'_> {
     async fn settle_as(&self, answer: Result<(), Refusal>) -> Result<(), Refusal> {
         let (to, detail) = match answer {
             Ok(()) => (ItemOutcome::Done, None),
+            // Not the item: the version it was to be moved to.
+            Err(Refusal::NotFound(what)) if what.starts_with("definition ") => {
+                (ItemOutcome::Failed, Some(format!("there is no {what}")))
+            }
             // Either it is gone, or an earlier try of this batch has landed; the item's own guard tells.
             Err(Refusal::NotFound(_)) => (ItemOutcome::Skipped, Some("it is gone".to_owned())),
             Err(Refusal::Conflict { code: "instance-ended", detail, .. }) => {

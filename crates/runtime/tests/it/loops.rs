@@ -44,7 +44,7 @@ async fn a_worker_that_triggers_itself_ends_as_a_dead_letter_and_goes_on_when_so
 async fn instances_that_start_each_other_by_events_end_by_the_same_count() {
     let world = World::new();
     let node = world.build().options(|options| options.hops_max = 3).start().await;
-    let ping = "schedule: { on: { one: { with: { type: ping } } } }\ndo: [ { again: { emit: { event: { with: { source: test, type: ping } } } } } ]";
+    let ping = "schedule: { on: { one: { with: { type: ping } } } }\ndo: [ { again: { emit: { event: { with: { source: 'https://ping.test', type: ping } } } } } ]";
     node.deploy("ping", ping).await;
     let first =
         json!({ "specversion": "1.0", "id": "1", "source": "test", "type": "ping", "correlationid": "c-1" });

@@ -40,6 +40,8 @@ fn concrete(path: &str) -> String {
         .replace("{type}", "t")
         .replace("{target}", "x:443")
         .replace("{*file}", "index.html")
+        .replace("{file}", "app.js")
+        .replace("{*place}", "instances")
 }
 
 #[tokio::test]
@@ -59,6 +61,10 @@ async fn live_routes_are_those_of_the_table() {
                 // The token in the path is what lets in, and this one is nobody's.
                 Some(Access::Public) if path.contains("{token}") => {
                     answer.problem(404, "not-found");
+                }
+                // What is in the body is what lets in, and no page elsewhere may send it.
+                Some(Access::Public) if path == "/api/v1/session" => {
+                    answer.problem(403, "csrf-refused");
                 }
                 Some(Access::Public) => assert!(answer.status.as_u16() < 400, "{method} {path}"),
                 Some(_) => {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 async fn one_line_then_a_graceful_stop_then_the_same_again() {
     let home = tempfile::tempdir().unwrap();
     let engine = Engine::up(home.path()).await;
-    assert_eq!(members(&engine.line), ["key", "tenant", "url"]);
+    assert_eq!(members(&engine.line), ["console", "key", "tenant", "url"]);
     assert_eq!(engine.line["tenant"], "demo");
     let data = home.path().join("windlass-data");
     let mode = std::fs::metadata(data.join("demo-key")).unwrap().permissions().mode();
