@@ -111,7 +111,8 @@ impl Wake {
 
     /// All pumps look then.
     pub(crate) fn all(&self, time: Time) {
-        for alarm in [&self.queues, &self.slots, &self.batches, &self.deliveries, &self.departures] {
+        let Wake { queues, slots, batches, acl, deliveries, departures, audit, outbox: _ } = self;
+        for alarm in [queues, slots, batches, acl, deliveries, departures, audit] {
             alarm.at(time);
         }
         self.outbox();

@@ -9,7 +9,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use store::Renewed;
+use store::{Hint, Renewed};
 
 /// Of a lease that was not renewed, the part within which effects are still begun: five sixths. Two renewals are missed by
 /// then, and the last sixth is for what was begun to reach whom it is for.
@@ -126,8 +126,8 @@ pub(crate) async fn take_over(engine: &Engine, until: Time) -> Result<(), store:
     if rows > 0 {
         tracing::info!(rows, "took over work left behind");
     }
-    // Timers and schedules have no owner, but that node may have been the only one awake for them.
-    engine.backlog();
-    engine.wake.slots.at(engine.now());
+    // That node may have been the only one awake, also for what has no owner.
+    engine.look_again();
+    engine.hints.tell(Hint::queues());
     Ok(())
 }

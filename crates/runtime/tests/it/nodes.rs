@@ -1,6 +1,6 @@
 //! B27, B28, C14, P7: many nodes over one store: at least once delivered, once effective, a zombie changes nothing.
 
-use crate::support::*;
+use crate::{deliveries, support::*};
 use machine::Data;
 use runtime::api::{InstanceResult, TaskAct};
 use serde_json::json;
@@ -78,6 +78,31 @@ async fn when_a_node_dies_the_others_take_its_work_after_its_lease_and_go_on_mea
     }
     let lasted = world.now().0 - EPOCH;
     assert!((10_000_000..30_000_000).contains(&lasted), "about the lease and a third: {lasted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_a_dead_node_was_handling_are_handled_after_its_lease_also_without_hints() {
+    struct Stuck;
+    #[worker::async_trait]
+    impl worker::Handler for Stuck {
+        async fn handle(&self, _: &[worker::Delivery]) -> Vec<worker::Handled> {
+            std::future::pending().await
+        }
+    }
+    let world = World::new();
+    let deaf = || Arc::new(store::NoHints);
+    let stuck = worker::Declaration::on("mail", ["order"], Stuck);
+    let dying = world.build().worker(stuck).hints(deaf()).start().await;
+    let (mail, calls) = deliveries::noting(&world, "mail", &["order"], |_| worker::Handled::done());
+    let survivor = world.build().worker(mail).hints(deaf()).start().await;
+    deliveries::publish_all(&dying, deliveries::events("order", 0..10)).await;
+    pass(secs(1)).await;
+    dying.crash().await;
+    deliveries::settled(&world).await;
+    assert_eq!(deliveries::handled(&calls), (0..10).collect::<Vec<_>>());
+    let lasted = world.now().0 - EPOCH;
+    assert!((10_000_000..30_000_000).contains(&lasted), "about the lease and a third: {lasted}");
+    survivor.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
