@@ -12,7 +12,7 @@ use store::{Store, views::*};
 pub(super) async fn check(world: &World, failures: &mut Failures) {
     let orders = (0..ORDERS).map(|order| order.to_string());
     once(world, COUNTED, "order", orders.collect(), failures).await;
-    let events = (0..EVENTS).map(|number| format!("\"paid-{number}\""));
+    let events = (0..EVENTS).map(|number| format!("paid-{number}"));
     once(world, NOTED, "event", events.collect(), failures).await;
 }
 
