@@ -73,6 +73,7 @@ async fn what_a_node_that_ended_left_is_sealed_by_the_next() {
     let id = node.start("d", json!({})).await;
     // Somebody else has the lock, and ends without sealing.
     let other = uuid::Uuid::from_u128(7);
+    world.store.join(other, world.now(), 60_000).await.unwrap();
     assert!(world.store.hold(HostLock::Audit, other, world.now(), 60_000).await.unwrap());
     let order = node.handle.order(&world.tenant, id, Order::Cancel, "ann");
     as_ann(&node, "instance.cancel", order).await.unwrap();

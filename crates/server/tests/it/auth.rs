@@ -60,6 +60,8 @@ async fn me_tells_who_and_what() {
         "events:publish",
         "instances:read",
         "instances:signal",
+        "records:read",
+        "records:write",
         "stream:read",
         "tasks:act",
         "tasks:read",
