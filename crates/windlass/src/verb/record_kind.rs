@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 pub(crate) enum Verb {
     /// Make or change a kind
     #[command(after_long_help = "Examples:\n  \
-        windlass record-kind set order --key status=/status --key total=/total --schema @order.schema.json")]
+        windlass record-kind set order --list-by status=/status --list-by total=/total --schema @order.schema.json")]
     Set {
         name: String,
         /// JSON Schema of bodies as JSON, @file or @- for stdin
         #[arg(long, value_name = "JSON|@FILE")]
         schema: Option<String>,
         /// What lists can be filtered and sorted by; may be given several times
-        #[arg(long = "key", value_name = "NAME=POINTER", value_parser = key)]
+        #[arg(long = "list-by", value_name = "NAME=POINTER", value_parser = key)]
         keys: Vec<(String, String)>,
     },
     /// List kinds

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 async fn records_are_kept_listed_and_shown_to_those_who_may() {
     let home = tempfile::tempdir().unwrap();
     let engine = Engine::up(home.path()).await;
-    engine.cli(&["record-kind", "set", "order", "--key", "total=/total"]).await.ok();
+    engine.cli(&["record-kind", "set", "order", "--list-by", "total=/total"]).await.ok();
     engine.cli(&["group", "set", "sales", "--member", "ann", "--role", "seller"]).await.ok();
     let grants = r#"{"grants": [{"to": "role:seller", "rights": ["read"]}]}"#;
     let folder = ["record", "create", "--kind", "order", "--id", "year", "--body", "{}", "--acl", grants];
