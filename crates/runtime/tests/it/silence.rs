@@ -42,7 +42,8 @@ async fn without_the_rescan_an_idle_node_does_not_look_for_work_at_all() {
     let node = world.build().options(|options| options.rescan = None).start().await;
     node.deploy("d", "do: [ { rest: { wait: { days: 1 } } } ]").await;
     node.start("d", json!({})).await;
-    pass(secs(1)).await;
+    // Longer than a late hint is under way.
+    pass(secs(60)).await;
     node.tap.take_counts();
     pass(secs(600)).await;
     let counts = node.tap.take_counts();
